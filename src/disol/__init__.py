@@ -1,0 +1,44 @@
+"""Solve partial differential equations on changing geometries: exactly, and by learned discrete solution operators."""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from disol.problems import PROBLEMS as PROBLEMS
+    from disol.problems import Case as Case
+    from disol.problems import Exact as Exact
+    from disol.problems import Problem as Problem
+    from disol.problems import draw as draw
+    from disol.problems import solve_exact as solve_exact
+
+# Where each public name lives. They are imported on first use, so that `import disol` is quick and needs no torch.
+PUBLIC_NAMES = {
+    "PROBLEMS": "disol.problems",
+    "Case": "disol.problems",
+    "Exact": "disol.problems",
+    "Problem": "disol.problems",
+    "draw": "disol.problems",
+    "solve_exact": "disol.problems",
+}
+
+__all__ = [*PUBLIC_NAMES]  # noqa: PLE0604
+
+try:
+    __version__ = version("disol")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+source"
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for."""
+    if name not in PUBLIC_NAMES:
+        raise AttributeError(f"disol has no {name!r}. Its public names are {', '.join(PUBLIC_NAMES)}.")
+    value = getattr(import_module(PUBLIC_NAMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted([*PUBLIC_NAMES, "__version__"])

@@ -1,0 +1,19 @@
+"""Seed to domain: random outlines, holes, named shapes, their masks, and segments of their boundaries."""
+
+from disol.geometry.boundary import Raster, Segment, draw_segments, trace_boundary
+from disol.geometry.curve import Curve, Geometry, parts
+from disol.geometry.outline import draw_geometry, draw_outline
+from disol.geometry.shapes import named_shape
+
+__all__ = [
+    "Curve",
+    "Geometry",
+    "Raster",
+    "Segment",
+    "draw_geometry",
+    "draw_outline",
+    "draw_segments",
+    "named_shape",
+    "parts",
+    "trace_boundary",
+]

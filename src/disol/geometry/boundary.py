@@ -1,0 +1,129 @@
+"""The boundary of a mask as loops of pixels, and contiguous segments of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from disol.geometry.curve import Geometry, eroded, framed
+from disol.grid import Grid
+
+# The sides of a pixel, clockwise from the top, each as (outward step, step along the side with the domain on
+# its right), in (row, column).
+SIDES = (((-1, 0), (0, 1)), ((0, 1), (1, 0)), ((1, 0), (0, -1)), ((0, -1), (-1, 0)))
+
+Loop = Int[np.ndarray, "pixel 2"]
+
+
+def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:
+    """Return the boundary pixels of a mask as closed loops of (row, column), the outer loop first.
+
+    The walk follows the sides between marked and unmarked pixels with the domain on its right. Consecutive
+    pixels touch (at a side or a corner); a part one pixel thin is passed on both sides, so it appears twice.
+    """
+    frame = framed(mask)
+    height, width = frame.shape
+    pixels = height * width
+    flat = frame.ravel()
+    border = np.flatnonzero(frame & ~eroded(frame))
+    successors: dict[int, int] = {}
+    for side, (outward, along) in enumerate(SIDES):
+        out = outward[0] * width + outward[1]
+        ahead = along[0] * width + along[1]
+        here = border[~flat[border + out]]
+        turns_right = ~flat[here + ahead]
+        goes_straight = ~flat[here + ahead + out]
+        following = np.where(
+            turns_right,
+            (side + 1) % 4 * pixels + here,
+            np.where(goes_straight, side * pixels + here + ahead, (side - 1) % 4 * pixels + here + ahead + out),
+        )
+        successors.update(zip((side * pixels + here).tolist(), following.tolist(), strict=True))
+    loops = []
+    # The first top side in reading order lies on the outer loop, and dictionaries keep their order.
+    while successors:
+        start = next(iter(successors))
+        walk, side = [], start
+        while side in successors:
+            walk.append(side % pixels)
+            side = successors.pop(side)
+        visited = np.array(walk)
+        visited = visited[visited != np.append(visited[-1], visited[:-1])] if len(set(walk)) > 1 else visited[:1]
+        loops.append(np.stack(np.divmod(visited, width), axis=1) - 1)
+    return loops
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run along a boundary curve: from a fraction of its arc length on, over a fraction of its pixel loop."""
+
+    start: float
+    length: float
+    curve: int = 0  # 0 is the outer curve, k the k-th hole
+
+    def __post_init__(self) -> None:
+        if not 0 < self.length <= 1:
+            raise ValueError(f"A segment is longer than 0 and at most 1 loop, got {self.length}. Change its length.")
+
+
+def run_along(loop: Loop, first: int, length: float) -> Loop:
+    """Return `length` of a loop from its pixel number `first` on, wrapping around; at least one pixel."""
+    count = max(1, round(length * len(loop)))
+    return loop[(first + np.arange(count)) % len(loop)]
+
+
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """A geometry on one grid: its mask, its boundary loops, and segments marked on them."""
+
+    geometry: Geometry
+    grid: Grid
+
+    @cached_property
+    def mask(self) -> Bool[np.ndarray, "height width"]:
+        """The pixels of the domain."""
+        return self.geometry.mask(self.grid)
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """The boundary pixels, the outer loop first."""
+        return trace_boundary(self.mask)
+
+    def mark(self, segments: tuple[Segment, ...]) -> Bool[np.ndarray, "height width"]:
+        """Mark the boundary pixels of the segments."""
+        marked = np.zeros(self.grid.pixels, dtype=bool)
+        for segment in segments:
+            rows, columns = self.pixels_of(segment).T
+            marked[rows, columns] = True
+        return marked
+
+    def pixels_of(self, segment: Segment) -> Loop:
+        """Return the run of boundary pixels that a segment covers."""
+        x, y = self.geometry.curves[segment.curve].at(segment.start) / self.grid.h - 0.5
+        outer, *holes = self.loops
+        # A coarse grid can lose a hole or open it to the outside; its segment then goes to the nearest loop left.
+        candidates = [outer] if segment.curve == 0 else holes or [outer]
+        gaps = [np.hypot(loop[:, 0] - y, loop[:, 1] - x) for loop in candidates]
+        nearest = int(np.argmin([gap.min() for gap in gaps]))
+        return run_along(candidates[nearest], int(np.argmin(gaps[nearest])), segment.length)
+
+
+def draw_segments(
+    rng: np.random.Generator, count: int, length: tuple[float, float], curve: int = 0
+) -> tuple[Segment, ...]:
+    """Draw disjoint segments of one curve with uniform lengths, at least a fifth of the free rest apart."""
+    lengths = rng.uniform(*length, size=count)
+    spare = 1.0 - lengths.sum()
+    if spare <= 0:
+        raise ValueError(
+            f"{count} segments of up to {length[1]} do not fit on one loop. Ask for fewer or shorter ones."
+        )
+    shares = rng.random(count)
+    gaps = spare * (0.2 / count + 0.8 * shares / shares.sum())
+    start = rng.random()
+    segments = []
+    for size, gap in zip(lengths, gaps, strict=True):
+        segments.append(Segment(float(start % 1.0), float(size), curve))
+        start += size + gap
+    return tuple(segments)

@@ -1,0 +1,137 @@
+"""Closed curves, and the domains they bound, at any resolution."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import ndimage
+
+from disol.grid import Grid
+
+FOUR_CONNECTED = ndimage.generate_binary_structure(2, 1)
+
+
+def shifted(points: Float[np.ndarray, "point *axes"]) -> Float[np.ndarray, "point *axes"]:
+    """Return the next point of a closed curve for each of its points."""
+    return np.concatenate([points[1:], points[:1]])
+
+
+def fill(points: Float[np.ndarray, "point 2"], grid: Grid) -> Bool[np.ndarray, "height width"]:
+    """Mark the pixels whose centre lies inside a closed polyline, by the even-odd rule along each row."""
+    x, y = (points / grid.h - 0.5).T  # in pixels, centres at the integers
+    level = np.clip(np.ceil(y), 0, grid.height).astype(int)  # the first row at or below each point
+    next_x, next_y, next_level = shifted(x), shifted(y), shifted(level)
+    side = np.flatnonzero(level != next_level)
+    rows_crossed = np.abs(next_level - level)[side]
+    slope = (next_x - x)[side] / (next_y - y)[side]
+    ends = np.cumsum(rows_crossed)
+    row = np.arange(rows_crossed.sum()) - np.repeat(ends - rows_crossed, rows_crossed)
+    row += np.repeat(np.minimum(level, next_level)[side], rows_crossed)
+    start_x, start_y = np.repeat(x[side], rows_crossed), np.repeat(y[side], rows_crossed)
+    column = np.ceil(start_x + (row - start_y) * np.repeat(slope, rows_crossed))
+    column = np.clip(column, 0, grid.width).astype(int)
+    crossings = np.bincount(row * (grid.width + 1) + column, minlength=grid.height * (grid.width + 1))
+    return np.logical_xor.accumulate(crossings.reshape(grid.height, -1) % 2 == 1, axis=1)[:, :-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A closed polyline, dense enough to stand for a smooth curve; the last point joins the first."""
+
+    points: Float[np.ndarray, "point 2"]
+    _filled: dict[Grid, Bool[np.ndarray, "height width"]] = field(default_factory=dict, init=False, repr=False)
+
+    def inside(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
+        """Mark the pixels whose centre lies inside, once for each grid."""
+        if grid not in self._filled:
+            self._filled[grid] = fill(self.points, grid)
+        return self._filled[grid]
+
+    def oriented(self, clockwise: bool) -> Self:
+        """Return the curve running clockwise on the screen (y downwards), or the other way round."""
+        return self if (self.signed_area > 0) == clockwise else type(self)(self.points[::-1])
+
+    @property
+    def signed_area(self) -> float:
+        """½ ∮ x dy − y dx: positive if the curve runs clockwise on the screen."""
+        (x, y), (next_x, next_y) = self.points.T, shifted(self.points).T
+        return float(0.5 * (x @ next_y - y @ next_x))
+
+    @cached_property
+    def arc_lengths(self) -> Float[np.ndarray, " point_and_end"]:
+        """Distance along the curve of each point, then the total length."""
+        steps = np.hypot(*(shifted(self.points) - self.points).T)
+        return np.concatenate([[0.0], np.cumsum(steps)])
+
+    def at(self, fraction: float) -> Float[np.ndarray, "2"]:
+        """Return the point at a fraction of the arc length, which wraps around."""
+        closed = np.concatenate([self.points, self.points[:1]])
+        distance = (fraction % 1.0) * self.arc_lengths[-1]
+        return np.array([np.interp(distance, self.arc_lengths, closed[:, axis]) for axis in (0, 1)])
+
+    def crosses_itself(self) -> bool:
+        """Tell whether two sides that are not neighbours intersect."""
+        start = self.points
+        count = len(start)
+        side = shifted(start) - start
+        offset = start[None] - start[:, None]
+        # Sides i and j cross if the ends of j lie on both sides of line i and the other way round.
+        left = side[:, None, 0] * offset[..., 1] > side[:, None, 1] * offset[..., 0]
+        straddles = left != np.concatenate([left[:, 1:], left[:, :1]], axis=1)
+        crossing = straddles & straddles.T
+        here = np.arange(count)
+        crossing[here, here] = crossing[here, here - 1] = crossing[here - 1, here] = False
+        return bool(crossing.any())
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """A domain: what lies inside the outer curve and outside every hole."""
+
+    outer: Curve
+    holes: tuple[Curve, ...] = ()
+
+    def __post_init__(self) -> None:
+        # One orientation, domain on the right, so that a start and a length mean the same run at any resolution.
+        object.__setattr__(self, "outer", self.outer.oriented(clockwise=True))
+        object.__setattr__(self, "holes", tuple(hole.oriented(clockwise=False) for hole in self.holes))
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """The outer curve, then the holes."""
+        return self.outer, *self.holes
+
+    def mask(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
+        """Mark the pixels whose centre lies in the domain; of several pieces keep the largest."""
+        return largest_part(np.logical_xor.reduce([curve.inside(grid) for curve in self.curves]))
+
+
+def parts(mask: Bool[np.ndarray, "height width"]) -> tuple[np.ndarray, int]:
+    """Number the 4-connected parts of a mask from 1, and count them."""
+    labels, count = ndimage.label(mask, FOUR_CONNECTED)
+    return labels, int(count)
+
+
+def largest_part(mask: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "height width"]:
+    """Keep the largest 4-connected part of a mask."""
+    labels, count = parts(mask)
+    if count <= 1:
+        return mask
+    return labels == 1 + np.argmax(np.bincount(labels.ravel())[1:])
+
+
+def framed(mask: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "height+2 width+2"]:
+    """Surround a mask with unmarked pixels."""
+    frame = np.zeros((mask.shape[0] + 2, mask.shape[1] + 2), dtype=bool)
+    frame[1:-1, 1:-1] = mask
+    return frame
+
+
+def eroded(mask: Bool[np.ndarray, "height width"], pixels: int = 1) -> Bool[np.ndarray, "height width"]:
+    """Peel layers off a mask: keep a pixel if its four neighbours are marked, the given number of times."""
+    for _ in range(pixels):
+        frame = framed(mask)
+        mask = mask & frame[:-2, 1:-1] & frame[2:, 1:-1] & frame[1:-1, :-2] & frame[1:-1, 2:]
+    return mask

@@ -1,0 +1,85 @@
+"""The Cartesian grid: square pixels, the nodes at their corners, and the maps between the two.
+
+`H x W` pixels of side `h = 1/H` cover `[0, W/H] x [0, 1]`; x runs along columns to the right, y along rows
+downwards. Nodes are the pixel corners, `(H+1) x (W+1)`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+# Corners of a pixel as (row, column) offsets, clockwise from the top left: the order of every element matrix.
+CORNERS = ((0, 0), (0, 1), (1, 1), (1, 0))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`height x width` square pixels of side `1/height`."""
+
+    height: int
+    width: int
+
+    @property
+    def h(self) -> float:
+        """Side of a pixel."""
+        return 1.0 / self.height
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Shape of an array with one value per pixel."""
+        return self.height, self.width
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """Shape of an array with one value per node."""
+        return self.height + 1, self.width + 1
+
+    def pixel_centres(self) -> tuple[Float[np.ndarray, "1 width"], Float[np.ndarray, "height 1"]]:
+        """Return x and y of the pixel centres, as a row and a column that broadcast."""
+        return self.points(0.5, 0.5)
+
+    def node_positions(self) -> tuple[Float[np.ndarray, "1 columns"], Float[np.ndarray, "rows 1"]]:
+        """Return x and y of the nodes, as a row and a column that broadcast."""
+        return self.h * np.arange(self.width + 1.0)[None, :], self.h * np.arange(self.height + 1.0)[:, None]
+
+    def points(self, across: float, down: float) -> tuple[Float[np.ndarray, "1 width"], Float[np.ndarray, "height 1"]]:
+        """Return x and y of the point at `(across, down)`, in [0, 1], of every pixel."""
+        return (
+            self.h * (np.arange(self.width) + across)[None, :],
+            self.h * (np.arange(self.height) + down)[:, None],
+        )
+
+
+def nodes_touching(pixels: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "rows columns"]:
+    """Mark every node that is a corner of a marked pixel."""
+    touched = np.zeros((pixels.shape[0] + 1, pixels.shape[1] + 1), dtype=bool)
+    for row, column in CORNERS:
+        touched[row : row + pixels.shape[0], column : column + pixels.shape[1]] |= pixels
+    return touched
+
+
+def sum_over_corners(
+    per_corner: Float[np.ndarray, "4 height width"],
+) -> Float[np.ndarray, "rows columns"]:
+    """Add up at each node what its pixels give to that corner (the assembly of a vector)."""
+    _, height, width = per_corner.shape
+    total = np.zeros((height + 1, width + 1))
+    for (row, column), values in zip(CORNERS, per_corner, strict=True):
+        total[row : row + height, column : column + width] += values
+    return total
+
+
+def pixel_means(nodes: Float[np.ndarray, "*batch rows columns"]) -> Float[np.ndarray, "*batch height width"]:
+    """Average the four corner nodes of every pixel."""
+    pairs = nodes[..., :-1] + nodes[..., 1:]
+    return 0.25 * (pairs[..., :-1, :] + pairs[..., 1:, :])
+
+
+def node_means(
+    values: Float[np.ndarray, "height width"], pixels: Bool[np.ndarray, "height width"]
+) -> Float[np.ndarray, "rows columns"]:
+    """Average at every node the values of its marked pixels; 0 where it has none."""
+    total = sum_over_corners(np.broadcast_to(np.where(pixels, values, 0.0), (4, *pixels.shape)))
+    count = sum_over_corners(np.broadcast_to(pixels.astype(float), (4, *pixels.shape)))
+    return total / np.maximum(count, 1.0)

@@ -1,0 +1,94 @@
+"""What a user may hand in: every check raises one `ValueError` that says what was expected, what came, what to do."""
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from disol.fields import Field, Source
+from disol.geometry import parts
+
+Mask = Bool[np.ndarray, "height width"]
+
+
+def whole_number(name: str, value: object) -> int:
+    """Read a number that counts something: an integer from 0 on."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be a whole number, got {value!r}. Pass an int.")
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, got {value}. Pass an int from 0 on.")
+    return int(value)
+
+
+def real_array(name: str, value: object, shape: tuple[int, ...] | None) -> Float[np.ndarray, "height width"]:
+    """Read a finite two-dimensional array of real numbers."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"{name} must be an array [height, width], got shape {array.shape}. Pass one value per pixel.")
+    if shape is not None and array.shape != shape:
+        raise ValueError(f"{name} must have the domain's shape {shape}, got {array.shape}. Use one grid for both.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds NaN or infinite values. Replace them; outside the domain use 0.")
+    return array.astype(float)
+
+
+def mask_array(name: str, value: object, shape: tuple[int, ...] | None = None) -> Mask:
+    """Read an array of 0 and 1."""
+    array = real_array(name, value, shape)
+    others = array[(array != 0) & (array != 1)]
+    if others.size:
+        raise ValueError(f"{name} must hold only 0 and 1, got values such as {others[0]:g}. Threshold it first.")
+    return array.astype(bool)
+
+
+def domain_array(value: object) -> Mask:
+    """Read a domain: a mask that is not empty."""
+    domain = mask_array("domain", value)
+    if not domain.any():
+        raise ValueError("domain is empty: no pixel is 1. Mark the pixels where the equation holds with 1.")
+    return domain
+
+
+def marker_array(name: str, value: object, domain: Mask, on_every_part: bool = False) -> Mask:
+    """Read boundary markers: a mask inside the domain, with a pixel on each of its parts if asked for."""
+    markers = mask_array(name, value, domain.shape)
+    inside_domain(name, markers, domain)
+    if on_every_part:
+        labels, count = parts(domain)
+        missing = count - len(np.unique(labels[markers]))
+        if missing:
+            raise ValueError(
+                f"{missing} of {count} parts of the domain (pixels joined by sides) have no {name} pixel, so the "
+                f"solution is not unique. Mark a {name} pixel on each part or remove the part."
+            )
+    return markers
+
+
+def inside_domain(name: str, marked: Mask, domain: Mask) -> None:
+    """Require that no marked pixel lies outside the domain."""
+    outside = int((marked & ~domain).sum())
+    if outside:
+        raise ValueError(f"{outside} {name} pixels lie outside the domain. Set them to 0 there, or enlarge the domain.")
+
+
+def source_term(name: str, value: object, domain: Mask) -> Source:
+    """Read a source: a function of x and y, or one value per pixel."""
+    if isinstance(value, Field) or callable(value):
+        return value
+    return real_array(name, value, domain.shape)
+
+
+def force_array(name: str, value: object, domain: Mask) -> Float[np.ndarray, "height width"]:
+    """Read boundary forces: one value per pixel, 0 outside the domain."""
+    force = real_array(name, value, domain.shape)
+    inside_domain(name, force != 0, domain)
+    return force
+
+
+def positive_number(name: str, value: object) -> float:
+    """Read a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ValueError(f"{name} must be a number, got {value!r}. Pass a float.")
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite, got {value}. Pass a larger one.")
+    return float(value)

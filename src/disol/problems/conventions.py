@@ -1,0 +1,43 @@
+"""The two ways a case is discretised: as the paper's text says, or as its released data were made."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """Rules of discretisation that have a name.
+
+    nodal_source          a problem without advection is loaded by f(node) instead of ∫ f N
+    streamline_upwind     advection by SUPG instead of Galerkin
+    plane                 which plane elasticity is
+    force_per_length      a boundary force is the channel value times h, so that it does not grow with resolution
+    component_patterns    vector fields are scaled per component to [0, 1] instead of jointly to [-1, 1]
+    """
+
+    name: str
+    nodal_source: bool
+    streamline_upwind: bool
+    plane: Literal["strain", "stress"]
+    force_per_length: bool
+    component_patterns: bool
+
+
+PAPER = Conventions(
+    "paper",
+    nodal_source=False,
+    streamline_upwind=False,
+    plane="strain",
+    force_per_length=True,
+    component_patterns=False,
+)
+PUBLISHED = Conventions(
+    "published",
+    nodal_source=True,
+    streamline_upwind=True,
+    plane="stress",
+    force_per_length=False,
+    component_patterns=True,
+)
+
+CONVENTIONS = {conventions.name: conventions for conventions in (PAPER, PUBLISHED)}

@@ -1,0 +1,122 @@
+"""What every problem has: channels, a way to draw, encode, check and solve a case, and how fields are normalised."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Shaped
+
+from disol.channels import ChannelLayout
+from disol.fem import Element
+from disol.geometry import Raster, Segment
+from disol.problems.conventions import Conventions
+from disol.problems.distribution import Distribution
+
+# The data of one case by name, as `solve_exact` takes them: masks, forces, sources.
+Terms = dict[str, Any]
+# What a case is drawn as before it meets a grid: markers as segments, fields as functions.
+Sketch = dict[str, Any]
+Streams = Callable[[str], np.random.Generator]
+
+
+@dataclass(frozen=True)
+class Markers:
+    """Boundary segments of one channel; they mark pixels, or give each the same force."""
+
+    segments: tuple[Segment, ...]
+    force: float | None = None
+
+    def on(self, raster: Raster) -> Shaped[np.ndarray, "height width"]:
+        """Return the channel on a grid."""
+        marked = raster.mark(self.segments)
+        return marked if self.force is None else self.force * marked
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The exact solution of a discrete problem.
+
+    field       physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
+    pattern     the field scaled by its amplitude, as networks learn it
+    amplitude   max |field| (one per component where the conventions scale components separately)
+    nodes       nodal values, 0 where a node is pinned or not part of the domain
+    times       of a transient problem, whose arrays then start with a time axis
+    """
+
+    problem: str
+    domain: Bool[np.ndarray, "height width"]
+    field: Float[np.ndarray, "*time field height width"]
+    pattern: Float[np.ndarray, "*time field height width"]
+    amplitude: float | Float[np.ndarray, " field"]
+    nodes: Float[np.ndarray, "*time field rows columns"]
+    times: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Problem(ABC):
+    """A partial differential equation on changing domains.
+
+    name         how it is asked for
+    equation     with the sign as solved
+    resolution   pixels along a side of the grid it is posed on
+    num_cases    size of the paper's data set
+    """
+
+    name: str
+    equation: str
+    resolution: int
+    num_cases: int
+
+    channels: ClassVar[ChannelLayout]
+    fields: ClassVar[tuple[str, ...]]
+    terms: ClassVar[tuple[str, ...]]
+    optional_terms: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def parameters(cls) -> tuple[str, ...]:
+        """Names of the numbers in the equation, which `solve_exact` can replace."""
+        return tuple(field.name for field in fields(cls) if field.name not in Problem.__dataclass_fields__)
+
+    @abstractmethod
+    def draw(
+        self,
+        streams: Streams,
+        raster: Raster,
+        distribution: Distribution,
+        conventions: Conventions,
+    ) -> Sketch:
+        """Draw markers and fields; `raster` is the geometry on the problem's own grid, where fields are scaled."""
+
+    @abstractmethod
+    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "channel height width"]:
+        """Stack the terms of a case into a network's input channels."""
+
+    @abstractmethod
+    def check(self, terms: Terms) -> Terms:
+        """Read the terms a user gave, or say what is wrong with them."""
+
+    @abstractmethod
+    def solve(self, terms: Terms, conventions: Conventions, element: Element) -> Exact:
+        """Solve the discrete problem of checked terms."""
+
+
+def normalise(
+    field: Float[np.ndarray, "*time field height width"],
+    domain: Bool[np.ndarray, "height width"],
+    amplitude: float | None = None,
+) -> tuple[Float[np.ndarray, "*time field height width"], float]:
+    """U = U / max|U|, one amplitude for all components; a zero field has a zero pattern."""
+    size = float(np.abs(field[..., domain]).max()) if amplitude is None else amplitude
+    return (field / size if size > 0 else np.zeros_like(field)), size
+
+
+def normalise_components(
+    field: Float[np.ndarray, "field height width"], domain: Bool[np.ndarray, "height width"]
+) -> tuple[Float[np.ndarray, "field height width"], Float[np.ndarray, " field"]]:
+    """u_c = ½ + ½ U_c / max|U_c| on the domain, 0 outside; a zero component has a zero pattern."""
+    size = np.abs(field[:, domain]).max(axis=1)
+    moving = (size > 0)[:, None, None]
+    scaled = field / np.where(moving, size[:, None, None], 1.0)
+    return np.where(moving & domain, 0.5 + 0.5 * scaled, 0.0), size
