@@ -1,6 +1,5 @@
 """Names of stacked channels, so that no code counts positions."""
 
-from typing import Self
 
 import numpy as np
 from jaxtyping import Shaped
@@ -9,7 +8,7 @@ from jaxtyping import Shaped
 class ChannelLayout(tuple[str, ...]):
     """The ordered names of the channels of an array `[..., channel, height, width]`."""
 
-    def __new__(cls, *names: str) -> Self:
+    def __new__(cls, *names: str) -> "ChannelLayout":
         """Build a layout from distinct names, in the order the channels are stacked."""
         if len(set(names)) != len(names):
             raise ValueError(f"Channel names must differ, got {names}. Rename the repeated one.")

@@ -13,7 +13,7 @@ from disol.grid import Grid
 # its right), in (row, column).
 SIDES = (((-1, 0), (0, 1)), ((0, 1), (1, 0)), ((1, 0), (0, -1)), ((0, -1), (-1, 0)))
 
-Loop = Int[np.ndarray, "pixel 2"]
+Loop = Int[np.ndarray, "_ 2"]
 
 
 def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:

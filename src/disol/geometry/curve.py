@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from scipy import ndimage
 
 from disol.grid import Grid
@@ -13,7 +12,7 @@ from disol.grid import Grid
 FOUR_CONNECTED = ndimage.generate_binary_structure(2, 1)
 
 
-def shifted(points: Float[np.ndarray, "point *axes"]) -> Float[np.ndarray, "point *axes"]:
+def shifted(points: Shaped[np.ndarray, "point *axes"]) -> Shaped[np.ndarray, "point *axes"]:
     """Return the next point of a closed curve for each of its points."""
     return np.concatenate([points[1:], points[:1]])
 
@@ -49,9 +48,9 @@ class Curve:
             self._filled[grid] = fill(self.points, grid)
         return self._filled[grid]
 
-    def oriented(self, clockwise: bool) -> Self:
+    def oriented(self, clockwise: bool) -> "Curve":
         """Return the curve running clockwise on the screen (y downwards), or the other way round."""
-        return self if (self.signed_area > 0) == clockwise else type(self)(self.points[::-1])
+        return self if (self.signed_area > 0) == clockwise else Curve(self.points[::-1])
 
     @property
     def signed_area(self) -> float:
@@ -104,8 +103,14 @@ class Geometry:
         return self.outer, *self.holes
 
     def mask(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
-        """Mark the pixels whose centre lies in the domain; of several pieces keep the largest."""
-        return largest_part(np.logical_xor.reduce([curve.inside(grid) for curve in self.curves]))
+        """Mark the pixels whose centre lies in the domain.
+
+        Where a pixel cuts off the tip of the domain or of a hole, the largest piece stands for the whole.
+        """
+        mask = self.outer.inside(grid)
+        for hole in self.holes:
+            mask = mask & ~largest_part(hole.inside(grid))
+        return largest_part(mask)
 
 
 def parts(mask: Bool[np.ndarray, "height width"]) -> tuple[np.ndarray, int]:

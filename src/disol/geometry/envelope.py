@@ -1,5 +1,8 @@
 """Concave envelopes of points by alpha shapes of their Delaunay triangulation."""
 
+from cmath import phase
+from math import pi
+
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.spatial import Delaunay
@@ -9,8 +12,8 @@ def concave_envelope(points: Float[np.ndarray, "point 2"], alpha: float) -> Floa
     """Return the ordered vertices of an envelope of all points; `alpha` 0 is the convex hull, 1 the tightest.
 
     An alpha shape of radius r keeps the triangles with a circumradius of at most r. Among the radii from the
-    tightest shape that is one region holding all points up to the hull, the one at rank (1 − alpha) is taken, or
-    the next one that no point pinches; holes are filled.
+    tightest shape that is one region holding all points up to the hull, the one at rank (1 − alpha) is taken; holes
+    are filled.
     """
     triangulation = Delaunay(points)
     triangles = triangulation.simplices
@@ -18,11 +21,7 @@ def concave_envelope(points: Float[np.ndarray, "point 2"], alpha: float) -> Floa
     tightest = smallest_region(triangles, triangulation.neighbors, ascending, len(points))
     ranks = range(tightest, len(triangles) + 1)
     chosen = max(int(np.ceil((1.0 - alpha) * len(ranks))), 1) - 1
-    for kept in ranks[chosen:]:
-        loop = outer_loop(points, triangles[ascending[:kept]])
-        if loop is not None:
-            return points[loop]
-    raise AssertionError("The convex hull of a triangulation is a simple loop.")
+    return points[outer_loop(points, triangles[ascending[: ranks[chosen]]])]
 
 
 def circumradii(corners: Float[np.ndarray, "triangle 3 2"]) -> Float[np.ndarray, " triangle"]:
@@ -65,15 +64,26 @@ def smallest_region(
     return len(triangles)
 
 
-def outer_loop(points: Float[np.ndarray, "point 2"], triangles: Int[np.ndarray, "triangle 3"]) -> list[int] | None:
-    """Return the outer boundary of a region as a loop of points, or None if a point is passed twice."""
+def outer_loop(points: Float[np.ndarray, "point 2"], triangles: Int[np.ndarray, "triangle 3"]) -> list[int]:
+    """Return the outer boundary of an edge-connected region of counter-clockwise triangles as a loop of points."""
     sides = {side for a, b, c in triangles.tolist() for side in ((a, b), (b, c), (c, a))}
-    border = [(start, end) for start, end in sides if (end, start) not in sides]
-    following = dict(border)
-    if len(following) < len(border):
-        return None
-    lowest = min(following, key=lambda point: tuple(points[point]))  # an extreme point is on the outer loop
-    loop = [lowest]
-    while following[loop[-1]] != lowest:
-        loop.append(following[loop[-1]])
-    return loop
+    following: dict[int, list[int]] = {}
+    for start, end in sides:
+        if (end, start) not in sides:
+            following.setdefault(start, []).append(end)
+    positions = [complex(x, y) for x, y in points]
+    leftmost = min(following, key=lambda point: (positions[point].real, positions[point].imag))
+    loop, back = [leftmost], complex(-1, 0)
+    while True:
+        here = loop[-1]
+
+        def turn(end: int, here: int = here, back: complex = back) -> float:
+            return phase((positions[end] - positions[here]) / back) % (2 * pi)
+
+        # Where the region touches itself at a point, the smallest turn keeps the outside on the right, so that the
+        # pocket behind the point is filled.
+        there = min(following[here], key=turn)
+        if there == leftmost:
+            return loop
+        back = positions[here] - positions[there]
+        loop.append(there)

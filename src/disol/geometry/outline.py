@@ -12,11 +12,14 @@ HOLE_POINTS = 10
 HOLE_ALPHA = (0.2, 0.85)
 SMALLEST_AREA = 0.05
 SAMPLES_PER_VERTEX = 32
-# Outlines are judged on one grid, so that a case is the same outline at every resolution.
+# Outlines are judged on one grid, so that a case is the same outline at every resolution; holes are judged in
+# their own box, which is about a quarter as large.
 JUDGED_ON = Grid(64, 64)
+HOLE_JUDGED_ON = Grid(16, 16)
 WALL = 2  # pixels of that grid that must remain between a hole and the outer boundary
 PLACES_PER_HOLE = 64
-HOLES_PER_OUTLINE = 20
+HOLES_PER_OUTLINE = 10
+MOST_OUTLINES = 100
 MOST_TRIES = 1000
 
 
@@ -31,22 +34,24 @@ def closed_spline(vertices: Float[np.ndarray, "vertex 2"], samples: int) -> Curv
     return Curve(pieces.reshape(-1, 2))
 
 
-def is_sound(curve: Curve) -> bool:
+def is_sound(curve: Curve, grid: Grid) -> bool:
     """Tell whether a curve bounds a piece of some size, without necks or inlets that a pixel could close."""
-    mask = curve.inside(JUDGED_ON)
+    mask = curve.inside(grid)
     if mask.mean() < SMALLEST_AREA:
         return False
     return parts(~framed(mask))[1] == 1 and parts(eroded(mask))[1] == 1
 
 
-def draw_outline(rng: np.random.Generator, num_points: int = NUM_POINTS, alpha: float = 0.8) -> Curve:
+def draw_outline(
+    rng: np.random.Generator, num_points: int = NUM_POINTS, alpha: float = 0.8, judged_on: Grid = JUDGED_ON
+) -> Curve:
     """Draw a smooth closed curve in the unit square around random points; a larger `alpha` hugs them closer."""
     for _ in range(MOST_TRIES):
         vertices = concave_envelope(rng.random((num_points, 2)), alpha)
         if closed_spline(vertices, samples=6).crosses_itself():
             continue
         curve = closed_spline(vertices, SAMPLES_PER_VERTEX).oriented(clockwise=True)
-        if is_sound(curve):
+        if is_sound(curve, judged_on):
             return curve
     raise ValueError(
         f"No sound outline came out of {MOST_TRIES} draws with num_points={num_points}, alpha={alpha}. "
@@ -62,7 +67,7 @@ def draw_hole(rng: np.random.Generator, outer: Curve, size: tuple[float, float])
     rows, columns = np.nonzero(room)
     for _ in range(HOLES_PER_OUTLINE):
         side = rng.uniform(*size)
-        shape = draw_outline(rng, HOLE_POINTS, rng.uniform(*HOLE_ALPHA)).points * side
+        shape = draw_outline(rng, HOLE_POINTS, rng.uniform(*HOLE_ALPHA), HOLE_JUDGED_ON).points * side
         shape -= 0.5 * (shape.min(axis=0) + shape.max(axis=0))
         places = rng.integers(len(rows), size=PLACES_PER_HOLE)
         centres = (np.stack([columns[places], rows[places]], axis=1) + rng.random((PLACES_PER_HOLE, 2))) * JUDGED_ON.h
@@ -82,7 +87,7 @@ def draw_geometry(
     hole_size: tuple[float, float] | None = None,
 ) -> Geometry:
     """Draw a domain: an outline and, if a size is given, a hole; an outline without room for it is redrawn."""
-    for _ in range(MOST_TRIES):
+    for _ in range(MOST_OUTLINES):
         outer = draw_outline(outline_rng, alpha=alpha)
         if hole_size is None:
             return Geometry(outer)

@@ -11,7 +11,8 @@ from disol.channels import ChannelLayout
 from disol.geometry import Geometry, Raster
 from disol.grid import Grid
 from disol.problems import checks
-from disol.problems.distribution import Shift, describe_shift, shifted
+from disol.problems.checks import Unchecked
+from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
 from disol.problems.problem import Markers, Problem, Sketch, Terms
 from disol.problems.table import find_conventions, find_problem
 
@@ -52,14 +53,14 @@ class Case:
 
 
 def draw(
-    problem: str | Problem,
-    seed: int = 0,
-    index: int = 0,
+    problem: str | Problem | Unchecked,
+    seed: int | Unchecked = 0,
+    index: int | Unchecked = 0,
     *,
-    resolution: int | None = None,
-    shift: Shift = None,
-    conventions: str = "paper",
-    alpha: float = 0.8,
+    resolution: int | Unchecked | None = None,
+    shift: Shift | Unchecked = None,
+    conventions: str | Unchecked = "paper",
+    alpha: float | Unchecked = 0.8,
 ) -> Case:
     """Draw case `index` of the sequence `seed`.
 
@@ -77,6 +78,9 @@ def draw(
     if side < SMALLEST_RESOLUTION:
         raise ValueError(f"resolution must be at least {SMALLEST_RESOLUTION}, got {side}. Use {equation.resolution}.")
     distribution = shifted(shift, alpha)
+    for factor in FACTORS:
+        if factor in read_shift(shift) and factor not in equation.shifts:
+            raise ValueError(f"{equation.name} has no {factor} to shift. Use {', '.join(equation.shifts)} or all.")
     geometry = distribution.draw_geometry(streams("outline"), streams("hole"))
     own = Raster(geometry, Grid(equation.resolution, equation.resolution))
     sketch = equation.draw(streams, own, distribution, rules)

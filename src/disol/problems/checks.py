@@ -1,10 +1,16 @@
 """What a user may hand in: every check raises one `ValueError` that says what was expected, what came, what to do."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from jaxtyping import Bool, Float
 
 from disol.fields import Field, Source
 from disol.geometry import parts
+
+# What a public argument is until it has been checked, with an error that helps.
+Unchecked = Any
 
 Mask = Bool[np.ndarray, "height width"]
 
@@ -85,10 +91,38 @@ def force_array(name: str, value: object, domain: Mask) -> Float[np.ndarray, "he
     return force
 
 
-def positive_number(name: str, value: object) -> float:
-    """Read a finite number above 0."""
+def count(name: str, value: object) -> int:
+    """Read an integer from 1 on."""
+    if whole_number(name, value) == 0:
+        raise ValueError(f"{name} must be at least 1, got 0. Pass an int from 1 on.")
+    return whole_number(name, value)
+
+
+def number(name: str, value: object) -> float:
+    """Read a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise ValueError(f"{name} must be a number, got {value!r}. Pass a float.")
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive and finite, got {value}. Pass a larger one.")
+    if not np.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value}. Pass a finite float.")
     return float(value)
+
+
+def positive_number(name: str, value: object) -> float:
+    """Read a finite number above 0."""
+    if number(name, value) <= 0:
+        raise ValueError(f"{name} must be positive, got {value}. Pass a number above 0.")
+    return number(name, value)
+
+
+def poisson_ratio(name: str, value: object) -> float:
+    """Read a Poisson's ratio that a stable, compressible solid can have."""
+    if not -1 < number(name, value) < 0.5:
+        raise ValueError(f"{name} must lie in (-1, 0.5), got {value}. Steel has 0.3.")
+    return number(name, value)
+
+
+def vector(name: str, value: Unchecked) -> tuple[float, float]:
+    """Read two finite numbers, along x and along y."""
+    if not isinstance(value, Sequence | np.ndarray) or len(value) != 2:
+        raise ValueError(f"{name} must be two numbers, got {value!r}. Pass (along x, along y).")
+    return number(name, value[0]), number(name, value[1])

@@ -7,8 +7,9 @@ import numpy as np
 
 from disol.fields import HIGH_FREQUENCY, IN_DISTRIBUTION, FieldSettings
 from disol.geometry import Geometry, Segment, draw_geometry, draw_segments, named_shape
+from disol.problems.checks import Unchecked
 
-Size = float | tuple[float, float]
+Size = float | int | tuple[float | int, float | int]
 Shift = str | Mapping[str, Size | None] | None
 
 
@@ -55,7 +56,7 @@ class Distribution:
         return draw_geometry(outline_rng, hole_rng, self.alpha, self.hole_size)
 
 
-def interval(factor: str, size: Size, low: float, high: float) -> tuple[float, float]:
+def interval(factor: str, size: Size | Unchecked, low: float, high: float) -> tuple[float, float]:
     """Read a size given as a number or a (smallest, largest) pair inside [low, high]."""
     pair = size if isinstance(size, tuple | list) else (size, size)
     if len(pair) != 2 or not all(isinstance(bound, int | float) for bound in pair):
@@ -66,27 +67,27 @@ def interval(factor: str, size: Size, low: float, high: float) -> tuple[float, f
     return smallest, largest
 
 
-def with_topology(distribution: Distribution, size: Size | None) -> Distribution:
+def with_topology(distribution: Distribution, size: Size | Unchecked) -> Distribution:
     """Cut a hole; its size is the side of the box its points are drawn in."""
     hole_size = HOLE_SIZE if size is None else interval("topology", size, 0.05, 0.6)
     return replace(distribution, hole_size=hole_size)
 
 
-def with_boundary(distribution: Distribution, size: Size | None) -> Distribution:
+def with_boundary(distribution: Distribution, size: Size | Unchecked) -> Distribution:
     """Fragment the boundary segments; the size is their number on the outer boundary."""
     if size is None:
         return replace(distribution, segments=FRAGMENTED)
-    fewest, most = interval("boundary", size, 1, 20)
+    fewest, most = interval("boundary", size, 1.0, 20.0)
     if not (fewest.is_integer() and most.is_integer()):
         raise ValueError(f"The size of 'boundary' is a number of segments, got {size!r}. Give whole numbers.")
     return replace(distribution, segments=replace(FRAGMENTED, count=(int(fewest), int(most))))
 
 
-def with_source(distribution: Distribution, size: Size | None) -> Distribution:
+def with_source(distribution: Distribution, size: Size | Unchecked) -> Distribution:
     """Roughen sources and initial fields; the size is the highest frequency of their waves."""
     if size is None:
         return replace(distribution, fields=HIGH_FREQUENCY)
-    _, highest = interval("source", size, 0, 64)
+    _, highest = interval("source", size, 0.0, 64.0)
     return replace(distribution, fields=replace(HIGH_FREQUENCY, frequency=highest))
 
 
@@ -97,7 +98,7 @@ FACTORS: dict[str, Callable[[Distribution, Size | None], Distribution]] = {
 }
 
 
-def read_shift(shift: Shift) -> dict[str, Size | None]:
+def read_shift(shift: Shift | Unchecked) -> dict[str, Size | None]:
     """Read a shift into factors and their sizes, None meaning the usual size.
 
     `None`, `"topology"`, `"boundary,source"`, `"all"`, `"topology=0.3"`, `"shape:arrow+hole"`, or a mapping
@@ -119,7 +120,7 @@ def read_shift(shift: Shift) -> dict[str, Size | None]:
     return factors
 
 
-def describe_shift(shift: Shift) -> str | None:
+def describe_shift(shift: Shift | Unchecked) -> str | None:
     """Write a shift as the string that `read_shift` reads; None for the training distribution."""
     factors = read_shift(shift)
     if not factors:
@@ -129,10 +130,10 @@ def describe_shift(shift: Shift) -> str | None:
     return ",".join(name if size is None else f"{name}={size}" for name, size in factors.items())
 
 
-def shifted(shift: Shift, alpha: float = 0.8) -> Distribution:
+def shifted(shift: Shift | Unchecked, alpha: float | Unchecked = 0.8) -> Distribution:
     """Return the distribution a shift leads to."""
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha must lie in [0, 1], got {alpha}. The training outlines use 0.8.")
+    if not isinstance(alpha, int | float) or not 0 <= alpha <= 1:
+        raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}. The training outlines use 0.8.")
     distribution = Distribution(alpha=alpha)
     for name, size in read_shift(shift).items():
         if name == "all":

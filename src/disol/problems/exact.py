@@ -1,17 +1,21 @@
 """The exact solution of a drawn case or of a user's own data."""
 
 from dataclasses import replace
-from typing import Any
 
 from disol.fem import ELEMENTS
 from disol.grid import Grid
 from disol.problems.case import Case
+from disol.problems.checks import Unchecked
 from disol.problems.problem import Exact, Problem
 from disol.problems.table import find, find_conventions, find_problem
 
 
 def solve_exact(
-    problem: Case | str | Problem, *, conventions: str | None = None, element: str = "q1", **data: Any
+    problem: Case | str | Problem | Unchecked,
+    *,
+    conventions: str | Unchecked | None = None,
+    element: str | Unchecked = "q1",
+    **data: Unchecked,
 ) -> Exact:
     """Solve a case exactly, in the sense of its discrete system.
 
@@ -42,11 +46,11 @@ def solve_exact(
         equation, known = find_problem(problem), {}
         rules = find_conventions("paper" if conventions is None else conventions)
     build_element = find("element", element, ELEMENTS)
-    parameters = {name: data.pop(name) for name in equation.parameters() if name in data}
+    parameters = {name: read(name, data.pop(name)) for name, read in equation.parameters.items() if name in data}
     equation = replace(equation, **parameters)
     unknown = [name for name in data if name not in equation.terms]
     if unknown:
-        names = ", ".join([*equation.terms, *equation.parameters()])
+        names = ", ".join([*equation.terms, *equation.parameters])
         raise ValueError(f"{equation.name} has no {unknown[0]!r}. It takes {names}.")
     given = {**known, **data}
     missing = [name for name in equation.terms if name not in given and name not in equation.optional_terms]

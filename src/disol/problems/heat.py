@@ -13,6 +13,7 @@ from disol.fields import at_nodes, at_pixels, draw_field
 from disol.geometry import Raster
 from disol.grid import nodes_touching, pixel_means
 from disol.problems import checks
+from disol.problems.checks import Unchecked
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import Distribution
 from disol.problems.problem import Exact, Markers, Problem, Sketch, Streams, Terms, normalise
@@ -43,14 +44,12 @@ class HeatProblem(Problem):
     fields: ClassVar = ("u",)
     terms: ClassVar = ("domain", "dirichlet", "source", "initial", "times")
     optional_terms: ClassVar = ("times",)
+    parameters: ClassVar = {
+        "time_scale": checks.positive_number,
+        "source_strength": checks.number,
+        "steps_per_frame": checks.count,
+    }
     default_times: ClassVar = tuple(FRAME * np.arange(1, round(TRAINED_UNTIL / FRAME) + 1))
-
-    def __post_init__(self) -> None:
-        checks.positive_number("time_scale", self.time_scale)
-        if not np.isfinite(self.source_strength):
-            raise ValueError(f"source_strength must be finite, got {self.source_strength}. Pass a float.")
-        if checks.whole_number("steps_per_frame", self.steps_per_frame) == 0:
-            raise ValueError("steps_per_frame must be at least 1, got 0. Pass 1 for the frame interval of 2 s.")
 
     @property
     def step(self) -> float:
@@ -87,7 +86,7 @@ class HeatProblem(Problem):
             "times": self.check_times(terms.get("times", self.default_times)),
         }
 
-    def check_times(self, times: Sequence[float]) -> tuple[float, ...]:
+    def check_times(self, times: Sequence[float] | Unchecked) -> tuple[float, ...]:
         """Read times that backward Euler meets: multiples of the step from 0 on."""
         values = np.atleast_1d(np.asarray(times))
         if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":

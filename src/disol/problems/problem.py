@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,11 +73,14 @@ class Problem(ABC):
     fields: ClassVar[tuple[str, ...]]
     terms: ClassVar[tuple[str, ...]]
     optional_terms: ClassVar[tuple[str, ...]] = ()
+    shifts: ClassVar[tuple[str, ...]] = ("topology", "boundary", "source")
 
-    @classmethod
-    def parameters(cls) -> tuple[str, ...]:
-        """Names of the numbers in the equation, which `solve_exact` can replace."""
-        return tuple(field.name for field in fields(cls) if field.name not in Problem.__dataclass_fields__)
+    # The numbers in the equation, which `solve_exact` can replace, and how each is read.
+    parameters: ClassVar[dict[str, Callable[[str, Any], Any]]]
+
+    def __post_init__(self) -> None:
+        for name, read in self.parameters.items():
+            object.__setattr__(self, name, read(name, getattr(self, name)))
 
     @abstractmethod
     def draw(

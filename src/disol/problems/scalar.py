@@ -33,11 +33,7 @@ class ScalarProblem(Problem):
     channels: ClassVar = ChannelLayout("domain", "dirichlet", "source")
     fields: ClassVar = ("u",)
     terms: ClassVar = ("domain", "dirichlet", "source")
-
-    def __post_init__(self) -> None:
-        checks.positive_number("diffusion", self.diffusion)
-        if len(self.velocity) != 2 or not np.isfinite(self.velocity).all():
-            raise ValueError(f"velocity must be two finite numbers, got {self.velocity}. Pass (v_x, v_y).")
+    parameters: ClassVar = {"diffusion": checks.positive_number, "velocity": checks.vector}
 
     @property
     def is_advective(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
+from disol.problems.checks import Unchecked
 from disol.problems.conventions import CONVENTIONS, Conventions
 from disol.problems.elasticity import ELASTICITY
 from disol.problems.heat import HEAT
@@ -23,11 +24,11 @@ def find(kind: str, name: object, table: Mapping[str, Value]) -> Value:
     return table[name]
 
 
-def find_problem(problem: str | Problem) -> Problem:
+def find_problem(problem: str | Problem | Unchecked) -> Problem:
     """Return a problem by its name; a problem of one's own is returned as it is."""
     return problem if isinstance(problem, Problem) else find("problem", problem, PROBLEMS)
 
 
-def find_conventions(name: str) -> Conventions:
+def find_conventions(name: str | Unchecked) -> Conventions:
     """Return conventions by their name."""
     return find("conventions", name, CONVENTIONS)

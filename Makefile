@@ -1,0 +1,49 @@
+# Everything starts here: `make demo` to see it work, `make test` before a change is handed in.
+# Both create .venv and install into it; only Python 3.11 or newer and make are needed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One thread per process: the test runner already uses every core.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help demo test check bench docs clean
+
+help:
+	@echo "make demo    draw and solve a case, write a picture"
+	@echo "make test    lint, types, import layers and tests"
+	@echo "make check   the same without the tests"
+	@echo "make bench   measure against the rivals"
+	@echo "make docs    draw the pictures of the documentation"
+
+$(VENV)/installed: pyproject.toml
+	@echo "Installing into $(VENV); this takes a few minutes the first time."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+demo: $(VENV)/installed
+	$(BIN)/disol draw poisson --seed 0 --index 3 --shift all --out demo/poisson.png
+
+test: check
+	$(BIN)/python -m pytest --numprocesses auto
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/reference_solver.py --write docs/benchmarks/reference-solver.md
+	$(BIN)/python benchmarks/pixel_geometry.py --write docs/benchmarks/pixel-geometry.md
+
+docs: $(VENV)/installed-dev
+	$(BIN)/python examples/gallery.py docs/images
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo

@@ -1,0 +1,87 @@
+"""Draw the pictures of the documentation: every problem under every shift, the named shapes, and what alpha does."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import disol
+from disol.evaluation.plots import MARKER_COLOURS, Panel, draw_panels, mark_pixels, show_domain, show_field
+from disol.files import written_whole
+from disol.geometry import Raster, draw_geometry
+from disol.geometry.shapes import OUTLINES
+from disol.grid import Grid
+from disol.problems import Case
+
+SHIFTS = (None, "topology", "boundary", "source", "all")
+ALPHAS = (0.1, 0.3, 0.5, 0.65, 0.8, 0.95)
+
+
+def show_solution(axes: Axes, case: Case) -> None:
+    """Draw the size of a solution and, over it, the marked boundary pixels."""
+    exact = disol.solve_exact(case, **({"times": [20.0]} if case.problem == "heat" else {}))
+    field = exact.field[0] if exact.times is not None else exact.field
+    show_field(axes, np.hypot(*field) if len(field) == 2 else field[0], exact.domain, scale=False)
+    for name, colour in MARKER_COLOURS.items():
+        if name in case.channels:
+            mark_pixels(axes, case.channel(name) != 0, colour)
+
+
+def solution_panel(problem: str, title: str, index: int, shift: str | None) -> Panel:
+    """Draw a case and promise its picture."""
+    return Panel(title, partial(show_solution, case=disol.draw(problem, seed=11, index=index, shift=shift)))
+
+
+def problems_picture(index: int = 19) -> Figure:
+    """Draw every problem in distribution and under every factor that leads out of it."""
+    rows = [
+        [
+            solution_panel(name, shift or "in distribution", index, shift)
+            if shift is None or shift == "all" or shift in problem.shifts
+            else Panel("", lambda axes: axes.set_visible(False))
+            for shift in SHIFTS
+        ]
+        for name, problem in disol.PROBLEMS.items()
+    ]
+    names = [name.replace("advection-diffusion", "adv.-diff.") for name in disol.PROBLEMS]
+    return draw_panels(rows, names=names)
+
+
+def shapes_picture() -> Figure:
+    """Draw a Poisson solution on every named shape, without and with its hole."""
+    rows = [[solution_panel("poisson", name, 3, f"shape:{name}{hole}") for name in OUTLINES] for hole in ("", "+hole")]
+    return draw_panels(rows, names=["shape:NAME", "shape:NAME+hole"])
+
+
+def show_outline(axes: Axes, seed: int, alpha: float) -> None:
+    """Draw the domain around the same random points at one tightness."""
+    geometry = draw_geometry(np.random.default_rng(seed), np.random.default_rng(0), alpha)
+    raster = Raster(geometry, Grid(128, 128))
+    show_domain(axes, raster.mask)
+    closed = np.concatenate([geometry.outer.points, geometry.outer.points[:1]])
+    axes.plot(*(128 * closed - 0.5).T, color="#2b4c7e", linewidth=1)
+
+
+def alpha_picture() -> Figure:
+    """Draw what alpha does to outlines around the same points."""
+    rows = [
+        [Panel(f"α = {alpha}", partial(show_outline, seed=seed, alpha=alpha)) for alpha in ALPHAS]
+        for seed in (5, 8, 10)
+    ]
+    return draw_panels(rows)
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
+    pictures = {"problems.png": problems_picture(), "shapes.png": shapes_picture(), "alpha.png": alpha_picture()}
+    for name, figure in pictures.items():
+        with written_whole(folder / name) as path:
+            figure.savefig(path, dpi=110)
+        print(f"written {folder / name}")
+
+
+if __name__ == "__main__":
+    main()

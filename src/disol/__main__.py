@@ -1,0 +1,5 @@
+"""`python -m disol` is the `disol` command."""
+
+from disol.cli import main
+
+main()

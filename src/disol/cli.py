@@ -1,0 +1,152 @@
+"""The `disol` command: parse, call, print."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from disol import __version__
+
+if TYPE_CHECKING:
+    from disol.problems import Case, Exact
+
+app = typer.Typer(
+    help="Solve PDEs on changing geometries.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console(highlight=False)
+
+HEAT_TIMES = (2.0, 8.0, 20.0, 50.0)
+
+
+def main() -> None:
+    """Run the command; a wrong input is one line and exit code 2."""
+    try:
+        app()
+    except ValueError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/] {one_line(error)}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def one_line(error: Exception) -> str:
+    """Return a message that can be printed as it is."""
+    return " ".join(str(error).split()).replace("[", r"\[")
+
+
+def show_version(asked: bool) -> None:
+    """Print the version and stop."""
+    if asked:
+        console.print(f"disol {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Solve PDEs on changing geometries."""
+    del version  # its callback has answered
+
+
+@app.command()
+def problems() -> None:
+    """List the problems."""
+    from disol.problems import PROBLEMS
+
+    table = Table(Column("problem", no_wrap=True), "equation", "grid", "inputs", "outputs", box=None, pad_edge=False)
+    for problem in PROBLEMS.values():
+        grid = f"{problem.resolution} x {problem.resolution}"
+        table.add_row(problem.name, problem.equation, grid, ", ".join(problem.channels), ", ".join(problem.fields))
+    console.print(table)
+
+
+@app.command()
+def draw(
+    problem: Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")],
+    seed: Annotated[int, typer.Option(help="Which sequence of cases.")] = 0,
+    index: Annotated[int, typer.Option(help="Which case of it.")] = 0,
+    shift: Annotated[
+        str | None,
+        typer.Option(help="topology, boundary, source, all, shape:NAME, shape:NAME+hole; sizes as in topology=0.3."),
+    ] = None,
+    resolution: Annotated[int | None, typer.Option(help="Pixels along a side.")] = None,
+    conventions: Annotated[str, typer.Option(help="paper or published.")] = "paper",
+    element: Annotated[str, typer.Option(help="q1 or p1.")] = "q1",
+    alpha: Annotated[float, typer.Option(help="How closely the outline hugs its points, 0 to 1.")] = 0.8,
+    out: Annotated[Path, typer.Option(help="Where to write: a picture (.png, .pdf, .svg) or arrays (.npz).")] = Path(
+        "case.png"
+    ),
+) -> None:
+    """Draw a random case, solve it exactly, and write a picture or arrays."""
+    from disol.problems import draw as draw_case
+    from disol.problems import solve_exact
+
+    write = find_writer(out)
+    started = time.perf_counter()
+    case = draw_case(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)
+    drawn = time.perf_counter()
+    times: dict[str, Any] = {"times": HEAT_TIMES} if case.problem == "heat" else {}
+    exact = solve_exact(case, element=element, **times)
+    solved = time.perf_counter()
+    write(out, case, exact)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_row("problem", f"{case.problem}: {case.equation.equation}")
+    table.add_row("grid", f"{case.resolution} x {case.resolution}, {case.terms['domain'].mean():.0%} of it domain")
+    table.add_row("amplitude", f"max |U| = {exact.amplitude:.4g}" if isinstance(exact.amplitude, float)
+                  else f"max |U_c| = {', '.join(f'{size:.4g}' for size in exact.amplitude)}")  # fmt: skip
+    table.add_row("time", f"drawn in {1e3 * (drawn - started):.1f} ms, solved in {1e3 * (solved - drawn):.1f} ms")
+    table.add_row("written", str(out))
+    console.print(table)
+
+
+def find_writer(out: Path) -> "Callable[[Path, Case, Exact], None]":
+    """Choose how to write by the ending of the file, before any work is done."""
+    writers = {".npz": write_arrays, ".png": write_picture, ".pdf": write_picture, ".svg": write_picture}
+    if out.suffix not in writers:
+        raise ValueError(f"--out must end in {', '.join(writers)}, got {str(out)!r}. Change the ending.")
+    return writers[out.suffix]
+
+
+def write_picture(out: Path, case: "Case", exact: "Exact") -> None:
+    """Write a picture of a case."""
+    from disol.evaluation.plots import plot_case
+    from disol.files import written_whole
+
+    figure = plot_case(case, exact)
+    with written_whole(out) as path:
+        figure.savefig(path, dpi=150)
+
+
+def write_arrays(out: Path, case: "Case", exact: "Exact") -> None:
+    """Write the arrays of a case and its solution."""
+    import numpy as np
+
+    from disol.files import written_whole
+
+    times: dict[str, Any] = {} if exact.times is None else {"times": exact.times}
+    with written_whole(out) as path:
+        np.savez_compressed(
+            path,
+            problem=case.problem,
+            seed=case.seed,
+            index=case.index,
+            shift=case.shift or "",
+            conventions=case.conventions,
+            channels=list(case.channels),
+            inputs=case.inputs,
+            field=exact.field,
+            pattern=exact.pattern,
+            amplitude=exact.amplitude,
+            nodes=exact.nodes,
+            **times,
+        )

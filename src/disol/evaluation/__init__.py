@@ -1,0 +1,1 @@
+"""How good solutions are, as numbers and as pictures."""

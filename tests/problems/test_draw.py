@@ -1,0 +1,175 @@
+"""Drawing is a pure function of (seed, index), and what it draws is what the settings say."""
+
+import hashlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import disol
+from disol.geometry import parts
+from disol.grid import nodes_touching, pixel_means
+
+NAMES = list(disol.PROBLEMS)
+SHIFTS = [None, "topology", "boundary", "all", "shape:star", "shape:slotted-plate+hole"]
+SEEDS = st.integers(0, 2**32)
+
+
+def digest(case) -> str:
+    return hashlib.sha256(case.inputs.tobytes()).hexdigest()
+
+
+PRINT_DIGESTS = """
+import hashlib, disol
+for problem, index in reversed([("poisson", 3), ("elasticity", 4), ("heat", 5)]):
+    case = disol.draw(problem, seed=7, index=index, shift="all")
+    print(hashlib.sha256(case.inputs.tobytes()).hexdigest())
+"""
+
+
+def test_a_case_is_the_same_in_any_process_and_any_order():
+    here = [digest(disol.draw(name, 7, index, shift="all")) for name, index in
+            (("poisson", 3), ("elasticity", 4), ("heat", 5))]  # fmt: skip
+    elsewhere = subprocess.run([sys.executable, "-c", PRINT_DIGESTS], capture_output=True, text=True, check=True)
+    assert elsewhere.stdout.split()[::-1] == here
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_every_drawn_case_is_solvable_and_its_channels_are_named(name, shift):
+    for index in range(4):
+        case = disol.draw(name, seed=2, index=index, shift=shift, resolution=32)
+        assert case.inputs.dtype == np.float32
+        assert case.inputs.shape == (len(case.channels), 32, 32)
+        assert case.problem == name
+        assert parts(case.terms["domain"])[1] == 1
+        exact = disol.solve_exact(case)
+        assert np.isfinite(exact.field).all()
+        assert exact.amplitude > 0
+        outside = ~exact.domain
+        assert not exact.field[..., outside].any()
+        assert not exact.pattern[..., outside].any()
+
+
+@given(seed=SEEDS, index=st.integers(0, 10**6), shift=st.sampled_from(["topology", "boundary", "source", "all"]))
+def test_every_poisson_case_vanishes_on_its_dirichlet_pixels_and_peaks_at_one(seed, index, shift):
+    case = disol.draw("poisson", seed, index, shift=shift, resolution=32)
+    exact = disol.solve_exact(case)
+    assert not exact.field[0, case.terms["dirichlet"]].any()
+    assert np.abs(exact.pattern).max() == pytest.approx(1.0)
+    assert exact.field == pytest.approx(exact.pattern * exact.amplitude)
+
+
+@given(seed=SEEDS)
+def test_elasticity_always_fixes_both_components_and_loads_some_free_node(seed):
+    case = disol.draw("elasticity", seed, shift="boundary", resolution=32)
+    for axis in "xy":
+        fixed, force = case.terms[f"fix_{axis}"], case.terms[f"force_{axis}"]
+        assert fixed.any()
+        assert set(np.unique(force)) in ({-1.0, 0.0}, {0.0, 1.0})
+    loaded = [
+        nodes_touching(case.terms[f"force_{axis}"] != 0) & ~nodes_touching(case.terms[f"fix_{axis}"]) for axis in "xy"
+    ]
+    assert np.any(loaded)
+
+
+@given(seed=SEEDS)
+def test_one_training_segment_covers_a_tenth_to_a_quarter_of_the_outer_loop(seed):
+    case = disol.draw("poisson", seed)
+    (segment,) = case.sketch["dirichlet"].segments
+    assert 0.1 <= segment.length <= 0.25
+    assert segment.curve == 0
+
+
+def test_fragmented_boundaries_have_one_to_three_outer_segments_and_often_one_on_the_hole():
+    outer, inner = [], []
+    for index in range(200):
+        segments = disol.draw("poisson", 3, index, shift="boundary,topology").sketch["dirichlet"].segments
+        outer.append(sum(segment.curve == 0 for segment in segments))
+        inner.append(sum(segment.curve == 1 for segment in segments))
+    assert set(outer) == {1, 2, 3}
+    assert set(inner) == {0, 1}
+    assert 0.35 < np.mean(inner) < 0.65
+
+
+def test_a_factor_changes_its_own_part_of_a_case_and_nothing_else():
+    plain = disol.draw("poisson", 4, 9)
+    changed = {name: disol.draw("poisson", 4, 9, shift=name) for name in ("topology", "boundary", "source")}
+    unchanged = {"topology": [], "boundary": ["domain"], "source": ["domain", "dirichlet"]}
+    for factor, names in unchanged.items():
+        assert digest(changed[factor]) != digest(plain)
+        for name in names:
+            assert (changed[factor].channel(name) == plain.channel(name)).all()
+
+
+def test_sizes_of_the_factors_can_be_given_as_numbers():
+    drawn = disol.draw("poisson", 0, 1, shift={"topology": 0.3, "boundary": 5, "source": 8})
+    assert drawn.shift == "topology=0.3,boundary=5,source=8"
+    assert sum(segment.curve == 0 for segment in drawn.sketch["dirichlet"].segments) == 5
+    same = disol.draw("poisson", 0, 1, shift="topology=0.3,boundary=5,source=8")
+    assert digest(same) == digest(drawn)
+    areas = [disol.draw("poisson", 0, 1, shift={"topology": size}).channel("domain").sum() for size in (0.1, 0.3, 0.5)]
+    assert areas[0] > areas[2]
+
+
+def test_a_named_shape_is_the_same_domain_whatever_the_seed():
+    first, second = (disol.draw("poisson", seed, shift="shape:Arrow+hole") for seed in (0, 1))
+    assert (first.channel("domain") == second.channel("domain")).all()
+    assert (first.channel("dirichlet") != second.channel("dirichlet")).any()
+
+
+@pytest.mark.parametrize("name", ["poisson", "advection-diffusion-high", "heat"])
+def test_sources_fill_the_unit_interval_on_the_problems_own_grid(name):
+    for index in range(5):
+        case = disol.draw(name, 1, index)
+        for channel in ("source", "initial"):
+            if channel in case.channels:
+                values = case.channel(channel)[case.terms["domain"]]
+                assert values.min() == pytest.approx(0.0, abs=1e-6)
+                assert values.max() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_published_sources_are_scaled_over_nodes_or_gauss_points():
+    case = disol.draw("poisson", 1, 2, conventions="published")
+    domain, dirichlet, source = (case.terms[name] for name in case.channels)
+    x, y = np.broadcast_arrays(np.arange(65)[None] / 64, np.arange(65)[:, None] / 64)
+    values = source(x, y)
+    assert values[nodes_touching(domain)].min() == pytest.approx(0.0, abs=1e-12)
+    assert values[nodes_touching(domain)].max() == pytest.approx(1.0)
+    expected = pixel_means(np.where(nodes_touching(domain) & ~nodes_touching(dirichlet), values, 0.0)) * domain
+    assert case.channel("source") == pytest.approx(expected, abs=1e-6)
+
+
+def test_every_resolution_shows_the_same_source():
+    coarse, fine = (disol.draw("poisson", 5, 6, resolution=side) for side in (64, 256))
+    x, y = np.random.default_rng(0).random((2, 50))
+    assert coarse.terms["source"](x, y) == pytest.approx(fine.terms["source"](x, y), rel=1e-14)
+
+
+def test_solutions_at_two_resolutions_are_close():
+    errors = []
+    for index in range(6):
+        coarse, fine = (disol.solve_exact(disol.draw("poisson", 8, index, resolution=side)) for side in (64, 128))
+        averaged = fine.pattern.reshape(1, 64, 2, 64, 2).mean(axis=(2, 4))
+        both = coarse.domain & fine.domain.reshape(64, 2, 64, 2).all(axis=(1, 3))
+        errors.append(np.linalg.norm((averaged - coarse.pattern)[0, both]) / np.linalg.norm(coarse.pattern[0, both]))
+    assert np.median(errors) < 0.06
+
+
+def test_a_case_can_be_sent_to_another_process():
+    case = disol.draw("elasticity", 1, 1, resolution=32)
+    copy = pickle.loads(pickle.dumps(case))
+    assert digest(copy) == digest(case)
+    assert copy.channels == case.channels
+    assert disol.solve_exact(copy).field == pytest.approx(disol.solve_exact(case).field)
+
+
+def test_heat_asks_for_a_training_frame_and_its_channel_holds_it():
+    times = {disol.draw("heat", 0, index, resolution=16).terms["times"][0] for index in range(60)}
+    assert times == set(np.arange(2.0, 21.0, 2.0))
+    case = disol.draw("heat", 0, 3)
+    assert case.channel("time") == pytest.approx(case.terms["times"][0] / 20)

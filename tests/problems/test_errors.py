@@ -1,0 +1,181 @@
+"""Bad input gets one clear error that says what to do."""
+
+import numpy as np
+import pytest
+
+import disol
+
+SIDE = 16
+
+
+def good() -> dict:
+    domain = np.zeros((SIDE, SIDE))
+    domain[3:13, 3:13] = 1
+    dirichlet = np.zeros_like(domain)
+    dirichlet[3, 3:13] = 1
+    return {"domain": domain, "dirichlet": dirichlet, "source": np.ones_like(domain)}
+
+
+def good_elasticity() -> dict:
+    data = good()
+    force = np.zeros_like(data["domain"])
+    force[12, 3:13] = 1
+    return {
+        "domain": data["domain"],
+        "fix_x": data["dirichlet"],
+        "fix_y": data["dirichlet"],
+        "force_x": force,
+        "force_y": 0 * force,
+    }
+
+
+def changed(name: str, *places, value: float) -> dict:
+    data = good()
+    for place in places:
+        data[name][place] = value
+    return {name: data[name]}
+
+
+def two_parts() -> dict:
+    domain = good()["domain"]
+    domain[3:13, 8] = 0
+    dirichlet = np.zeros_like(domain)
+    dirichlet[3, 3:8] = 1
+    return {"domain": domain, "dirichlet": dirichlet}
+
+
+def corner_joint() -> dict:
+    domain = np.zeros((SIDE, SIDE))
+    domain[2:6, 2:6] = domain[6:10, 6:10] = 1
+    dirichlet = np.zeros_like(domain)
+    dirichlet[2, 2:6] = 1
+    return {"domain": domain, "dirichlet": dirichlet}
+
+
+def raising(x, y):
+    raise KeyError("no such thing")
+
+
+SCALAR_ERRORS = {
+    "empty domain": ({"domain": np.zeros((SIDE, SIDE))}, "domain is empty"),
+    "mask values": (changed("domain", (5, 5), value=0.5), "domain must hold only 0 and 1.*0.5"),
+    "marker values": (changed("dirichlet", (5, 5), value=2), "dirichlet must hold only 0 and 1"),
+    "all pinned": ({"dirichlet": good()["domain"]}, "Every node is pinned"),
+    "raising source": ({"source": raising}, "raised KeyError"),
+    "source of wrong shape": ({"source": lambda x, y: np.ones(3)}, "one value per point"),
+    "source of complex numbers": ({"source": lambda x, y: 1j * x}, "real numbers"),
+    "NaN from a source": ({"source": lambda x, y: np.full_like(x, np.nan)}, "NaN"),
+    "no part pinned": ({"dirichlet": np.zeros((SIDE, SIDE))}, "1 of 1 parts.*no dirichlet pixel"),
+    "one part not pinned": (two_parts(), "1 of 2 parts.*no dirichlet pixel"),
+    "joined at a corner only": (corner_joint(), "1 of 2 parts.*no dirichlet pixel"),
+    "markers outside": (changed("dirichlet", (0, 0), value=1), "1 dirichlet pixels lie outside the domain"),
+    "wrong shape": ({"source": np.ones((SIDE, SIDE + 1))}, r"shape \(16, 16\), got \(16, 17\)"),
+    "three dimensions": ({"domain": np.ones((1, SIDE, SIDE))}, r"\[height, width\]"),
+    "strings": ({"domain": np.full((SIDE, SIDE), "1")}, "real numbers"),
+    "NaN source": (changed("source", (5, 5), value=np.nan), "source holds NaN or infinite"),
+    "infinite source": (changed("source", (5, 5), value=np.inf), "source holds NaN or infinite"),
+    "NaN mask": (changed("domain", (5, 5), value=np.nan), "domain holds NaN"),
+    "missing source": ({"source": None}, "real numbers"),
+    "unknown term": ({"sources": 1}, "no 'sources'.*domain, dirichlet, source"),
+    "unknown element": ({"element": "q2"}, "q1, p1"),
+    "unknown conventions": ({"conventions": "article"}, "paper, published"),
+    "no diffusion": ({"diffusion": 0.0}, "diffusion must be positive"),
+    "bad velocity": ({"velocity": (1.0, np.nan)}, "velocity"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), SCALAR_ERRORS.values(), ids=SCALAR_ERRORS)
+def test_a_wrong_scalar_problem_is_one_clear_error(change, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        disol.solve_exact("poisson", **{**good(), **change})
+    assert "\n" not in str(raised.value)
+
+
+def test_the_unchanged_inputs_are_fine():
+    assert disol.solve_exact("poisson", **good()).amplitude > 0
+    assert disol.solve_exact("elasticity", **good_elasticity()).amplitude > 0
+
+
+ELASTICITY_ERRORS = {
+    "not fixed at all": ({"fix_x": np.zeros((SIDE, SIDE)), "fix_y": np.zeros((SIDE, SIDE))}, "no fix_x pixel"),
+    "free to slide": ({"fix_y": np.zeros((SIDE, SIDE))}, "no fix_y pixel"),
+    "force outside": ({"force_x": np.ones((SIDE, SIDE))}, "force_x pixels lie outside"),
+    "NaN force": ({"force_y": np.full((SIDE, SIDE), np.nan)}, "force_y holds NaN"),
+    "all fixed": ({"fix_x": good()["domain"], "fix_y": good()["domain"]}, "Every node is fixed"),
+    "impossible material": ({"poisson_ratio": 0.5}, "poisson_ratio"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), ELASTICITY_ERRORS.values(), ids=ELASTICITY_ERRORS)
+def test_wrong_elasticity_is_one_clear_error(change, message):
+    with pytest.raises(ValueError, match=message):
+        disol.solve_exact("elasticity", **{**good_elasticity(), **change})
+
+
+HEAT_ERRORS = {
+    "negative time": ({"times": [-2.0]}, "not negative"),
+    "off the step": ({"times": [3.0]}, "multiples of the time step, 2 s"),
+    "no time": ({"times": []}, "list of numbers"),
+    "NaN time": ({"times": [np.nan]}, "finite"),
+    "words": ({"times": ["soon"]}, "list of numbers"),
+    "no initial field": ({"initial": None}, "real numbers"),
+    "published": ({"conventions": "published"}, "only the conventions 'paper'"),
+    "no steps": ({"steps_per_frame": 0}, "at least 1"),
+    "negative scale": ({"time_scale": -1.0}, "time_scale must be positive"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), HEAT_ERRORS.values(), ids=HEAT_ERRORS)
+def test_wrong_heat_is_one_clear_error(change, message):
+    with pytest.raises(ValueError, match=message):
+        disol.solve_exact("heat", **{**good(), "initial": np.ones((SIDE, SIDE)), **change})
+
+
+def test_a_missing_term_is_named():
+    with pytest.raises(ValueError, match="source missing"):
+        disol.solve_exact("poisson", domain=good()["domain"], dirichlet=good()["dirichlet"])
+
+
+DRAW_ERRORS = {
+    "negative seed": ({"seed": -1}, "seed must not be negative"),
+    "fractional seed": ({"seed": 1.5}, "seed must be a whole number"),
+    "negative index": ({"index": -1}, "index must not be negative"),
+    "fractional index": ({"index": 0.5}, "index must be a whole number"),
+    "truth as index": ({"index": True}, "index must be a whole number"),
+    "small grid": ({"resolution": 8}, "resolution must be at least 16"),
+    "fractional grid": ({"resolution": 64.0}, "resolution must be a whole number"),
+    "unknown shift": ({"shift": "topologie"}, "topology, boundary, source, all, shape:NAME"),
+    "unknown shape": ({"shift": "shape:hexagon"}, "arrow, parallelogram"),
+    "unknown addition": ({"shift": "shape:arrow+dent"}, "Only '\\+hole'"),
+    "hole size": ({"shift": {"topology": 0.9}}, "'topology' must lie in"),
+    "half a segment": ({"shift": {"boundary": 1.5}}, "whole numbers"),
+    "size in words": ({"shift": "source=high"}, "must be a number"),
+    "shift of another kind": ({"shift": 3}, "A shift is a name"),
+    "conventions": ({"conventions": "mine"}, "paper, published"),
+    "alpha": ({"alpha": 1.5}, "alpha must lie in"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), DRAW_ERRORS.values(), ids=DRAW_ERRORS)
+def test_a_case_that_cannot_be_drawn_is_one_clear_error(change, message):
+    with pytest.raises(ValueError, match=message):
+        disol.draw("poisson", **change)
+
+
+def test_an_unknown_problem_is_an_error_that_lists_the_known_ones():
+    known = "poisson, advection-diffusion-low, advection-diffusion-high, elasticity, heat"
+    with pytest.raises(ValueError, match=known):
+        disol.draw("stokes")
+    with pytest.raises(ValueError, match=known):
+        disol.solve_exact("stokes")
+
+
+def test_elasticity_has_no_source_to_shift():
+    with pytest.raises(ValueError, match="no source to shift"):
+        disol.draw("elasticity", shift="source")
+
+
+def test_a_case_keeps_the_conventions_it_was_drawn_with():
+    case = disol.draw("poisson", resolution=16, conventions="published")
+    with pytest.raises(ValueError, match="drawn with conventions 'published'"):
+        disol.solve_exact(case, conventions="paper")

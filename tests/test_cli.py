@@ -1,0 +1,63 @@
+"""The `disol` command, run as a person would."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import disol
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "disol", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def test_draw_writes_arrays_that_are_the_case(tmp_path):
+    result = run("draw", "poisson", "--seed", "0", "--index", "3", "--shift", "all", "--out", str(tmp_path / "a.npz"))
+    assert result.returncode == 0, result.stderr
+    written = np.load(tmp_path / "a.npz")
+    case = disol.draw("poisson", seed=0, index=3, shift="all")
+    assert (written["inputs"] == case.inputs).all()
+    assert tuple(written["channels"]) == case.channels
+    assert written["field"] == pytest.approx(disol.solve_exact(case).field)
+
+
+@pytest.mark.parametrize("problem", disol.PROBLEMS)
+def test_draw_writes_a_picture_of_every_problem(tmp_path, problem):
+    result = run("draw", problem, "--resolution", "32", "--out", "new/folder/case.png", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "new/folder/case.png" in result.stdout
+    assert (tmp_path / "new/folder/case.png").read_bytes().startswith(b"\x89PNG")
+    assert len(list((tmp_path / "new/folder").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["draw", "stokes"], "Unknown problem 'stokes'. Use one of poisson"),
+        (["draw", "poisson", "--seed", "-1"], "seed must not be negative"),
+        (["draw", "poisson", "--shift", "shape:hexagon"], "The shapes are arrow"),
+        (["draw", "poisson", "--out", "case.jpeg"], "--out must end in"),
+        (["draw", "poisson", "--out", "file/case.png"], "Cannot write file/case.png"),
+        (["draw", "heat", "--conventions", "published"], "only the conventions 'paper'"),
+    ],
+)
+def test_a_wrong_command_is_one_line_and_writes_nothing(tmp_path, arguments, message):
+    (tmp_path / "file").touch()
+    result = run(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_problems_are_listed():
+    listed = run("problems").stdout
+    assert all(name in listed for name in disol.PROBLEMS)
+
+
+def test_the_version_is_shown():
+    assert run("--version").stdout == f"disol {disol.__version__}\n"

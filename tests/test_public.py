@@ -1,0 +1,28 @@
+"""The public surface: lazy names, and a package that starts without torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+import disol
+
+
+def test_drawing_and_solving_do_not_import_torch():
+    program = (
+        "import sys, disol; assert 'numpy' not in sys.modules\n"
+        "disol.solve_exact(disol.draw('poisson', resolution=16))\n"
+        "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_public_names_are_listed_and_importable():
+    for name in disol.PUBLIC_NAMES:
+        assert name in dir(disol)
+        assert getattr(disol, name) is not None
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(AttributeError, match="draw, solve_exact"):
+        disol.solve  # noqa: B018
