@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CODE := src tests benchmarks examples
 # One thread per process: the test runner already uses every core.
 export OMP_NUM_THREADS ?= 1
 
@@ -33,8 +34,8 @@ test: check
 	$(BIN)/python -m pytest --numprocesses auto
 
 check: $(VENV)/installed-dev
-	$(BIN)/ruff format --check --quiet .
-	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet $(CODE)
+	$(BIN)/ruff check --quiet $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -1,6 +1,5 @@
 """Names of stacked channels, so that no code counts positions."""
 
-
 import numpy as np
 from jaxtyping import Shaped
 
