@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import disol
-from reference_solver import machine, table
+from report import processor, publish, table
 
 FINEST = 512
 
@@ -40,7 +40,7 @@ def main() -> None:
     medians = np.median([differences(index, sides) for index in range(options.cases)], axis=0)
     rows = [[str(side), f"{100 * pattern:.1f} %", f"{100 * size:.1f} %"] for side, (pattern, size) in
             zip(sides, medians, strict=True)]  # fmt: skip
-    page = "\n\n".join(
+    publish(
         [
             "# Pixel geometry",
             f"Written by `make bench`. Poisson cases at three resolutions against {FINEST}, median of {options.cases} "
@@ -48,13 +48,10 @@ def main() -> None:
             table(["grid", "pattern", "amplitude"], rows),
             "Both fall about in proportion to the pixel size. A staircase boundary and Dirichlet pixels that pin one "
             "layer of nodes too many are first-order errors; the elements inside are second-order accurate.",
-            f"Machine: {machine()}.",
-        ]
+            f"Machine: {processor()}.",
+        ],
+        options.write,
     )
-    print(page)
-    if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(page + "\n")
 
 
 if __name__ == "__main__":

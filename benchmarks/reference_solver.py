@@ -6,7 +6,6 @@ time they use, so that a busy machine does not favour either; the ratio is what 
 
 import argparse
 import os
-import platform
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +22,7 @@ import disol
 from disol.fem import ELEMENTS, System
 from disol.grid import CORNERS, Grid
 from disol.problems.table import find_conventions
+from report import processor, publish, table
 
 SETTINGS = [
     ("poisson", 64),
@@ -32,18 +32,6 @@ SETTINGS = [
     ("elasticity", 64),
     ("elasticity", 128),
 ]
-
-
-def machine() -> str:
-    """Name the processor and the versions that matter."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        processor = platform.processor() or platform.machine()
-    return (
-        f"{processor}, one core; Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
-    )
 
 
 def solve_by_triplets(system: System) -> np.ndarray:
@@ -77,7 +65,7 @@ def compare_solvers(problem: str, side: int, num_cases: int) -> list[str]:
     for index in range(num_cases):
         case = disol.draw(problem, 0, index, resolution=side, shift="all" if index % 2 else None)
         element = ELEMENTS["q1"](Grid(side, side).h)
-        system = case.equation.system(case.terms, find_conventions("paper"), element)  # type: ignore[attr-defined]
+        system = case.equation.system(case.terms, find_conventions("paper"), element)
         difference = np.abs(system.solve() - solve_by_triplets(system)).max()
         assert difference < 1e-8 * np.abs(system.solve()).max(), difference
         ours.append(min(seconds(system.solve) for _ in range(3)))
@@ -98,12 +86,6 @@ def time_drawing(problem: str, side: int, shift: str | None, num_cases: int) -> 
     return [problem, str(side), shift or "none", f"{np.mean(times):.1f}", f"{np.percentile(times, 95):.1f}"]
 
 
-def table(heading: list[str], rows: list[list[str]]) -> str:
-    """Format a table in Markdown."""
-    lines = [heading, ["---"] * len(heading), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=20)
@@ -115,22 +97,19 @@ def main() -> None:
         for problem, side in (("poisson", 64), ("poisson", 128), ("elasticity", 128), ("heat", 128))
         for shift in (None, "all")
     ]
-    page = "\n\n".join(
+    publish(
         [
             "# Reference solver",
             "Written by `make bench`. Exact solution of one case, assembly included, median over "
             f"{options.cases} drawn cases, half of them shifted by `all`. The rival assembles COO triplets and calls "
             "`scipy.sparse.linalg.spsolve` with its defaults; both run in turns on the same systems.",
-            f"Machine: {machine()}.",
+            f"Machine: {processor()}, NumPy {np.__version__}, SciPy {scipy.__version__}; one core is used.",
             table(["problem", "grid", "disol, ms", "COO + spsolve, ms", "times faster"], solved),
             "Drawing one case, mean and 95th percentile:",
             table(["problem", "grid", "shift", "mean, ms", "p95, ms"], drawn),
-        ]
+        ],
+        options.write,
     )
-    print(page)
-    if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(page + "\n")
 
 
 if __name__ == "__main__":

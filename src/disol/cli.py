@@ -88,6 +88,8 @@ def draw(
     ),
 ) -> None:
     """Draw a random case, solve it exactly, and write a picture or arrays."""
+    import numpy as np
+
     from disol.problems import draw as draw_case
     from disol.problems import solve_exact
 
@@ -99,13 +101,74 @@ def draw(
     exact = solve_exact(case, element=element, **times)
     solved = time.perf_counter()
     write(out, case, exact)
+    sizes = ", ".join(f"{size:.4g}" for size in np.atleast_1d(exact.amplitude))
+    print_rows(
+        [
+            ("problem", f"{case.problem}: {case.equation.equation}"),
+            ("grid", f"{case.resolution} x {case.resolution}, {case.terms['domain'].mean():.0%} of it domain"),
+            ("amplitude", f"max |U| = {sizes}"),
+            ("time", f"drawn in {1e3 * (drawn - started):.1f} ms, solved in {1e3 * (solved - drawn):.1f} ms"),
+            ("written", str(out)),
+        ]
+    )
+
+
+@app.command()
+def generate(
+    problem: Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")],
+    cases: Annotated[int, typer.Option(help="How many cases.")],
+    out: Annotated[Path, typer.Option(help="The HDF5 file to write.")],
+    seed: Annotated[int, typer.Option(help="Which sequence of cases.")] = 0,
+    shift: Annotated[str | None, typer.Option(help="As for draw, or 'shapes': all named shapes in turn.")] = None,
+    conventions: Annotated[str, typer.Option(help="paper or published.")] = "paper",
+    resolution: Annotated[int | None, typer.Option(help="Pixels along a side.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Processes that draw; one per core unless given.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished file.")] = False,
+) -> None:
+    """Draw and solve many cases into one file."""
+    from disol.data import generate as generate_cases
+
+    report = generate_cases(
+        problem,
+        cases,
+        out,
+        seed=seed,
+        shift=shift,
+        conventions=conventions,
+        resolution=resolution,
+        device=device,
+        workers=workers,
+        resume=resume,
+    )
+    console.print(str(report), soft_wrap=True)
+
+
+@app.command()
+def info(file: Annotated[Path, typer.Argument(help="A file that `disol generate` wrote.")]) -> None:
+    """Tell what a file of cases holds."""
+    from disol.data import describe
+
+    print_rows(describe(file))
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="A file that `disol generate` wrote.")],
+    out: Annotated[Path, typer.Option(help="The .npz file to write.")],
+    split: Annotated[str, typer.Option(help="train, validation or all.")] = "all",
+) -> None:
+    """Write a file of cases as plain NumPy arrays."""
+    from disol.data import export_npz
+
+    console.print(f"written {export_npz(file, out, split=split)}", soft_wrap=True)
+
+
+def print_rows(rows: list[tuple[str, str]]) -> None:
+    """Print names and values."""
     table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_row("problem", f"{case.problem}: {case.equation.equation}")
-    table.add_row("grid", f"{case.resolution} x {case.resolution}, {case.terms['domain'].mean():.0%} of it domain")
-    table.add_row("amplitude", f"max |U| = {exact.amplitude:.4g}" if isinstance(exact.amplitude, float)
-                  else f"max |U_c| = {', '.join(f'{size:.4g}' for size in exact.amplitude)}")  # fmt: skip
-    table.add_row("time", f"drawn in {1e3 * (drawn - started):.1f} ms, solved in {1e3 * (solved - drawn):.1f} ms")
-    table.add_row("written", str(out))
+    for name, value in rows:
+        table.add_row(name, value)
     console.print(table)
 
 

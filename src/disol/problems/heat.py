@@ -56,6 +56,15 @@ class HeatProblem(Problem):
         """Seconds in one backward Euler step."""
         return FRAME / self.steps_per_frame
 
+    @property
+    def trained_steps(self) -> int:
+        """Number of steps up to 20 s, over which the amplitude is taken."""
+        return round(TRAINED_UNTIL / self.step)
+
+    def step_numbers(self, times: Sequence[float]) -> list[int]:
+        """Return after how many steps each time is reached."""
+        return [round(time / self.step) for time in times]
+
     def draw(self, streams: Streams, raster: Raster, distribution: Distribution, conventions: Conventions) -> Sketch:
         """Draw Dirichlet segments, a source, an initial field and a frame to ask for."""
         require_paper(conventions)
@@ -101,16 +110,20 @@ class HeatProblem(Problem):
             )
         return tuple(float(value) for value in values)
 
-    def step_system(self, terms: Terms, element: Element) -> System:
+    def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
+        """∫ Nᵢ Nⱼ + δ s ∇Nᵢ · ∇Nⱼ, with δ the time step."""
+        require_paper(conventions)
+        return forms.mass(element) + self.step * self.time_scale * forms.diffusion(element)
+
+    def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
         """(M + δ s K) uⁿ⁺¹ = M uⁿ + δ s g b: its matrix and its constant load."""
         domain = terms["domain"]
-        scaled_step = self.step * self.time_scale
         load = consistent_load(element, forms.galerkin_test(element), domain, terms["source"])
         return System(
             domain,
-            forms.mass(element) + scaled_step * forms.diffusion(element),
+            self.element_matrix(element, conventions),
             free_nodes(domain, terms["dirichlet"])[None],
-            scaled_step * self.source_strength * load[None],
+            self.step * self.time_scale * self.source_strength * load[None],
         )
 
     def initial_nodes(self, terms: Terms) -> Float[np.ndarray, "1 rows columns"]:
@@ -121,14 +134,12 @@ class HeatProblem(Problem):
 
     def solve(self, terms: Terms, conventions: Conventions, element: Element) -> Exact:
         """Step a case through the times asked for; its amplitude is max |U| from 0 to 20 s."""
-        require_paper(conventions)
         domain, times = terms["domain"], terms["times"]
-        asked = [round(time / self.step) for time in times]
-        trained = round(TRAINED_UNTIL / self.step)
+        asked, trained = self.step_numbers(times), self.trained_steps
         frames: dict[int, Float[np.ndarray, "1 rows columns"]] = {}
         amplitude = 0.0
         evolution = backward_euler(
-            self.step_system(terms, element),
+            self.system(terms, conventions, element),
             forms.mass(element),
             self.initial_nodes(terms),
             max(trained, *asked),

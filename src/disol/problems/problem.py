@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Shaped
 
 from disol.channels import ChannelLayout
-from disol.fem import Element
+from disol.fem import Element, System
 from disol.geometry import Raster, Segment
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import Distribution
@@ -99,6 +99,14 @@ class Problem(ABC):
     @abstractmethod
     def check(self, terms: Terms) -> Terms:
         """Read the terms a user gave, or say what is wrong with them."""
+
+    @abstractmethod
+    def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "local local"]:
+        """Return the matrix that every pixel of a domain adds to the system."""
+
+    @abstractmethod
+    def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
+        """Discretise checked terms; a transient problem gives the system of one step."""
 
     @abstractmethod
     def solve(self, terms: Terms, conventions: Conventions, element: Element) -> Exact:

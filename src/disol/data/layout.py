@@ -1,0 +1,206 @@
+"""The HDF5 layout of a file of cases (docs/data-format.md): the one place that reads or writes HDF5 structure.
+
+A file is laid out in full before its first case: every dataset has its final size and place, uncompressed. From
+then on cases are written straight to their places and no HDF5 structure changes, so that a file is readable at
+any moment, however its writer ended.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from jaxtyping import Shaped
+
+from disol.data.packing import DERIVED, encoding_of
+from disol.data.recipe import StoreSettings
+from disol.files import current_umask
+
+FORMAT = "disol cases"
+VERSION = 1
+FIELD_OVER_AMPLITUDE = "field / amplitude"
+COMPONENT_PATTERN = "1/2 + field / (2 amplitude) on the domain, 0 outside"
+
+Arrays = dict[str, Shaped[np.ndarray, "..."]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One dataset, with one row for each case.
+
+    notes     its attributes
+    channel   the channel it encodes, if it does
+    known     its rows, where they are known before any case is drawn
+    offset    place of its first byte in the file
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    notes: Mapping[str, str]
+    channel: str | None = None
+    known: Shaped[np.ndarray, "..."] | None = None
+    offset: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return np.dtype(self.dtype).itemsize * prod(self.shape[1:])
+
+    @property
+    def end(self) -> int:
+        """Place of the first byte after it."""
+        return self.offset + self.shape[0] * self.row_bytes
+
+    def view(self, path: Path) -> Shaped[np.ndarray, "..."]:
+        """View its bytes in the file as an array."""
+        return np.memmap(path, self.dtype, "r", self.offset, self.shape)
+
+
+def columns_of(settings: StoreSettings) -> dict[str, Column]:
+    """Return the datasets of a file by name, not placed yet."""
+    cases, side, size = settings.num_cases, settings.resolution, len(settings.fields)
+    frames = (len(settings.times),) if settings.times else ()
+    columns = {}
+    for channel in settings.channels:
+        if channel not in DERIVED:
+            encoding = encoding_of(channel)
+            shape = (cases, *encoding.planes(side, side))
+            columns[f"channels/{channel}"] = Column(encoding.dtype, shape, {"encoding": encoding.name}, channel)
+    meaning = COMPONENT_PATTERN if settings.component_amplitudes else FIELD_OVER_AMPLITUDE
+    columns["pattern"] = Column("<f4", (cases, *frames, size, side, side), {"meaning": meaning})
+    amplitudes = (cases, size) if settings.component_amplitudes else (cases,)
+    columns["amplitude"] = Column("<f8", amplitudes, {"units": "those of the field; lengths in sides of the square"})
+    known = {
+        "index": ("<i8", np.arange(cases), {}),
+        "outline": ("<i8", settings.outlines, {}),
+        "shift": ("|u1", settings.shift_codes, {"codes": "positions in the attribute shifts of the file"}),
+        "split": ("|u1", settings.split_codes, {"codes": "0 train, 1 validation"}),
+        "done": ("|u1", np.zeros(cases), {"codes": "1 once the case is complete"}),
+        "times": ("<f8", np.array(settings.times), {"units": "s"}),
+    }
+    for name, (dtype, rows, notes) in known.items():
+        if len(rows):
+            columns[name] = Column(dtype, rows.shape, notes, known=rows)
+    return columns
+
+
+def lay_out(path: Path, settings: StoreSettings) -> None:
+    """Write a file without cases; it appears under its name in one step, or not at all."""
+    size = sum(column.end for column in columns_of(settings).values())
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    temporary = Path(name)
+    try:
+        os.truncate(descriptor, size)  # a limit on the size of files shows here, before HDF5 meets it
+        with h5py.File(temporary, "w", libver="earliest", locking=False) as file:
+            write_layout(file, settings)
+        os.fchmod(descriptor, 0o666 & ~current_umask())  # mkstemp makes files that only their owner can read
+        os.fsync(descriptor)
+        publish(temporary, path)
+    finally:
+        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+
+
+def publish(temporary: Path, path: Path) -> None:
+    """Give a finished file its name, unless another process was faster."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise ValueError(f"{path} was created by another process just now. Wait for it, or choose another.") from None
+    except OSError:  # file systems without hard links
+        temporary.rename(path)
+
+
+def write_layout(file: h5py.File, settings: StoreSettings) -> None:
+    """Write the attributes, give every dataset its place, and fill in what is known."""
+    file.attrs.update({"format": FORMAT, "version": VERSION})
+    for name, value in asdict(settings).items():
+        if name != "times":
+            file.attrs[name] = list(value) if isinstance(value, tuple) else value
+    for name, column in columns_of(settings).items():
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_layout(h5py.h5d.CONTIGUOUS)
+        plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        dataset = file.create_dataset(name, column.shape, column.dtype, dcpl=plan, track_times=False)
+        dataset.attrs.update(column.notes)
+        if column.known is not None:
+            dataset[...] = column.known
+
+
+def read_layout(path: Path) -> tuple[StoreSettings, dict[str, Column]]:
+    """Read what a file says about its cases and where its datasets are, or say what is wrong with it."""
+    with open_hdf5(path) as file:
+        if as_text(file.attrs.get("format")) != FORMAT:
+            raise ValueError(f"{path} is an HDF5 file but not one of disol's cases. Pass a file made by generate.")
+        version = file.attrs.get("version")
+        if version != VERSION:
+            raise ValueError(f"{path} has format version {version}, this disol reads {VERSION}. Use a matching disol.")
+        settings = read_settings(path, file)
+        columns = {name: place(path, file, name, column) for name, column in columns_of(settings).items()}
+    return settings, columns
+
+
+def open_hdf5(path: Path) -> h5py.File:
+    """Open a file that must be HDF5, for reading."""
+    if not path.is_file():
+        raise ValueError(f"There is no file {path}. Check the path, or generate it.")
+    try:
+        if not h5py.is_hdf5(path):
+            raise ValueError(f"{path} is not an HDF5 file. Pass a file made by generate.")
+        return h5py.File(path, "r", locking=False)
+    except BlockingIOError as error:
+        raise ValueError(f"{path} is locked by a process that writes it. Wait until that has finished.") from error
+    except PermissionError as error:
+        raise ValueError(f"{path} may not be read: permission denied. Change its permissions.") from error
+    except OSError as error:
+        raise ValueError(
+            f"{path} is truncated or damaged. Copy it again from its source, or generate it anew."
+        ) from error
+
+
+def read_settings(path: Path, file: h5py.File) -> StoreSettings:
+    """Read the attributes of a file."""
+    values: dict[str, Any] = {"times": tuple(file["times"][...].tolist()) if "times" in file else ()}
+    for field in fields(StoreSettings):
+        if field.name not in values:
+            if field.name not in file.attrs:
+                raise ValueError(f"{path} lacks the attribute {field.name!r}: it is damaged. Generate it anew.")
+            values[field.name] = as_python(file.attrs[field.name])
+    return StoreSettings(**values)
+
+
+def as_text(value: object) -> str | None:
+    """Read a text attribute; anything else is None."""
+    return value if isinstance(value, str) else None
+
+
+def as_python(value: Any) -> Any:
+    """Turn the value of an attribute into the type it was written from."""
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist())
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def place(path: Path, file: h5py.File, name: str, column: Column) -> Column:
+    """Find a dataset in the file, and require that all of it is there."""
+    dataset = file.get(name)
+    if not isinstance(dataset, h5py.Dataset):
+        raise ValueError(f"{path} lacks the dataset {name!r}: it is damaged. Generate it anew.")
+    if (dataset.shape, dataset.dtype.str) != (column.shape, column.dtype):
+        raise ValueError(
+            f"{path} should hold {name!r} as {column.dtype} {column.shape}, got {dataset.dtype.str} {dataset.shape}. "
+            "It was changed by other software; generate it anew."
+        )
+    offset = dataset.id.get_offset()
+    if offset is None:
+        raise ValueError(f"{path} holds {name!r} in pieces or compressed. Use the file as generate wrote it.")
+    placed = replace(column, offset=offset)
+    if placed.end > path.stat().st_size:
+        raise ValueError(f"{path} is truncated within {name!r}. Copy it again from its source, or generate it anew.")
+    return placed

@@ -1,0 +1,81 @@
+"""Worker processes: tasks are done in parallel, their results come in order, and nothing outlives the main process."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from typing import TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+WAITING_PER_WORKER = 2  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
+
+
+def usable_cores() -> int:
+    """Count the cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int) -> Generator[Result, None, None]:
+    """Do tasks in worker processes and yield the results in order; with no workers, do them here.
+
+    Only a few tasks per worker are under way at a time, so that results never pile up in memory.
+    """
+    if workers == 0:
+        yield from map(work, tasks)
+        return
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), follow_main_process)
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for task in tasks:
+            if len(waiting) >= (WAITING_PER_WORKER + 1) * workers:
+                yield waiting.popleft().result()
+            with worker_environment():
+                waiting.append(pool.submit(work, task))
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise ValueError(
+            "A worker process ended early, killed or out of memory. Resume with fewer workers; in a script, start "
+            "under `if __name__ == '__main__':`."
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def worker_environment() -> Iterator[None]:
+    """Let processes started meanwhile use one thread each and leave Ctrl-C to the main process."""
+    before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ.update(dict.fromkeys(THREAD_SETTINGS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def follow_main_process() -> None:
+    """End this worker as soon as the main process has ended, even if it was killed."""
+    main = multiprocessing.parent_process()
+    if main is not None:
+        threading.Thread(target=exit_after, args=(main.sentinel,), daemon=True).start()
+
+
+def exit_after(sentinel: int) -> None:
+    """Wait for a process to end, then end this one at once."""
+    wait([sentinel])
+    os._exit(1)

@@ -1,0 +1,31 @@
+"""Many cases at once, in torch: the discrete operator, batched exact solvers, multigrid."""
+
+from disol.solvers.batched import BatchSolution, solve_batch, solve_systems
+from disol.solvers.checked import BatchSettings, CheckedSolver
+from disol.solvers.fronts import Elimination
+from disol.solvers.iterative import IterativeSolution, conjugate_gradients, stabilised_biconjugate_gradients
+from disol.solvers.multigrid import Multigrid, Smoothing
+from disol.solvers.nested_dissection import Factors, factorise
+from disol.solvers.operator import DiscreteOperator, from_systems
+from disol.solvers.transient import BatchEvolution, step_batch, step_systems
+
+__all__ = [
+    "BatchEvolution",
+    "BatchSettings",
+    "BatchSolution",
+    "CheckedSolver",
+    "DiscreteOperator",
+    "Elimination",
+    "Factors",
+    "IterativeSolution",
+    "Multigrid",
+    "Smoothing",
+    "conjugate_gradients",
+    "factorise",
+    "from_systems",
+    "solve_batch",
+    "solve_systems",
+    "stabilised_biconjugate_gradients",
+    "step_batch",
+    "step_systems",
+]

@@ -1,0 +1,116 @@
+"""Preconditioned iterations for a batch of problems, with a stop for each case."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from disol.solvers.operator import DiscreteOperator, inner_product, length
+
+Nodes = Float[Tensor, "batch component rows columns"]
+
+
+@dataclass(frozen=True, eq=False)
+class IterativeSolution:
+    """An approximate solution of each case.
+
+    nodes               0 where they are not free
+    iterations          until the residual was small enough, or the most allowed
+    relative_residual   ‖b − A u‖ / ‖b‖, as the iteration updates it
+    """
+
+    nodes: Nodes
+    iterations: Int[Tensor, " batch"]
+    relative_residual: Float[Tensor, " batch"]
+
+
+@torch.no_grad()
+def conjugate_gradients(
+    operator: DiscreteOperator,
+    loads: Nodes,
+    precondition: Callable[[Nodes], Nodes],
+    tolerance: float = 1e-10,
+    most_iterations: int = 100,
+) -> IterativeSolution:
+    """Solve A u = b by preconditioned conjugate gradients until ‖r‖ ≤ tolerance · ‖b‖ in each case."""
+    require_symmetric(operator)
+    residual = operator.restrict(loads)
+    nodes, iterations = torch.zeros_like(residual), torch.zeros(len(loads), dtype=torch.long, device=loads.device)
+    goal = tolerance * length(residual)
+    direction = torch.zeros_like(residual)
+    previous = residual.new_ones(len(residual))
+    for _ in range(most_iterations):
+        running = length(residual) > goal
+        if not running.any():
+            break
+        iterations += running
+        correction = precondition(residual)
+        product = inner_product(residual, correction)
+        direction = correction + per_case(product / previous) * direction
+        image = operator.apply(direction)
+        step = per_case(torch.where(running, product / inner_product(direction, image), 0.0))
+        nodes = nodes + step * direction
+        residual = residual - step * image
+        previous = torch.where(running, product, previous)
+    return finished(operator, loads, nodes, residual, iterations)
+
+
+@torch.no_grad()
+def stabilised_biconjugate_gradients(
+    operator: DiscreteOperator,
+    loads: Nodes,
+    precondition: Callable[[Nodes], Nodes],
+    tolerance: float = 1e-10,
+    most_iterations: int = 100,
+) -> IterativeSolution:
+    """Solve A u = b, symmetric or not, by BiCGStab until ‖r‖ ≤ tolerance · ‖b‖ in each case; two A and M⁻¹ per turn."""
+    residual = operator.restrict(loads)
+    shadow = residual
+    nodes, iterations = torch.zeros_like(residual), torch.zeros(len(loads), dtype=torch.long, device=loads.device)
+    goal = tolerance * length(residual)
+    direction, image = torch.zeros_like(residual), torch.zeros_like(residual)
+    previous = first_step = second_step = residual.new_ones(len(residual))
+    for _ in range(most_iterations):
+        running = length(residual) > goal
+        if not running.any():
+            break
+        iterations += running
+        product = inner_product(shadow, residual)
+        turn = torch.where(running, product / previous * (first_step / second_step), 0.0)
+        direction = residual + per_case(turn) * (direction - per_case(second_step) * image)
+        first = precondition(direction)
+        image = operator.apply(first)
+        first_step = torch.where(running, product / inner_product(shadow, image), 0.0)
+        half_way = residual - per_case(first_step) * image
+        second = precondition(half_way)
+        second_image = operator.apply(second)
+        best = inner_product(second_image, half_way) / inner_product(second_image, second_image)
+        second_step = torch.where(running, best, 0.0)
+        nodes = nodes + per_case(first_step) * first + per_case(second_step) * second
+        residual = half_way - per_case(second_step) * second_image
+        previous = product
+    return finished(operator, loads, nodes, residual, iterations)
+
+
+def finished(
+    operator: DiscreteOperator, loads: Nodes, nodes: Nodes, residual: Nodes, iterations: Int[Tensor, " batch"]
+) -> IterativeSolution:
+    """Report what an iteration has reached."""
+    norm = length(operator.restrict(loads))
+    return IterativeSolution(nodes, iterations, length(residual) / torch.where(norm > 0, norm, 1.0))
+
+
+def require_symmetric(operator: DiscreteOperator) -> None:
+    """Refuse operators that conjugate gradients cannot solve."""
+    if not operator.is_symmetric:
+        raise ValueError(
+            "Conjugate gradients need a symmetric operator, got one with advection. "
+            "Use stabilised_biconjugate_gradients or the direct solver."
+        )
+
+
+def per_case(values: Float[Tensor, " batch"]) -> Float[Tensor, "batch 1 1 1"]:
+    """Let one number per case multiply its field."""
+    return values[:, None, None, None]

@@ -1,0 +1,101 @@
+"""Batches hold what the file holds, wherever they are made."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from disol.data import CaseDataset, open_store
+from disol.problems.table import PROBLEMS
+
+
+def test_an_item_stacks_the_channels_of_its_case(elasticity_file: Path) -> None:
+    dataset = CaseDataset(elasticity_file, "validation")
+    stored = open_store(elasticity_file).read(dataset.positions)
+    for position, item in enumerate(dataset):
+        for channel, values in zip(PROBLEMS["elasticity"].channels, item["inputs"], strict=True):
+            assert np.array_equal(values, stored[channel][position])
+        assert np.array_equal(item["target"], stored["pattern"][position])
+        assert np.array_equal(item["domain"][0], stored["domain"][position])
+        assert item["amplitude"].tolist() == stored["amplitude"][position].tolist()
+        assert item["index"] == stored["index"][position]
+    assert item["inputs"].dtype == item["target"].dtype == torch.float32
+
+
+def test_the_splits_share_no_case(poisson_file: Path) -> None:
+    train, validation, everything = (
+        {int(item["index"]) for item in CaseDataset(poisson_file, split)} for split in ("train", "validation", "all")
+    )
+    assert len(train) == 8
+    assert not train & validation
+    assert train | validation == everything == set(range(10))
+
+
+def test_a_batch_on_a_device_is_the_collated_items(poisson_file: Path, elasticity_file: Path) -> None:
+    for path in (poisson_file, elasticity_file):
+        dataset = CaseDataset(path, "all")
+        expected = next(iter(DataLoader(dataset, batch_size=4)))
+        found = dataset.to_device("cpu").batch(torch.arange(4))
+        assert found.keys() == expected.keys()
+        for name, values in expected.items():
+            assert torch.equal(found[name], values), name
+            assert found[name].dtype == values.dtype
+
+
+def test_a_loader_in_other_processes_gives_the_same_batches(poisson_file: Path) -> None:
+    dataset = CaseDataset(poisson_file)
+    here = next(iter(DataLoader(dataset, batch_size=3)))
+    there = next(iter(DataLoader(dataset, batch_size=3, num_workers=1, multiprocessing_context="spawn")))
+    assert all(torch.equal(here[name], there[name]) for name in here)
+
+
+def test_a_heat_item_belongs_to_the_frame_asked_for(heat_file: Path) -> None:
+    stored = open_store(heat_file).read()
+    for frame in (0, 9, 24):
+        item = CaseDataset(heat_file, "all", frame=frame)[1]
+        assert np.array_equal(item["target"], stored["pattern"][1, frame])
+        assert torch.equal(item["inputs"][-1], torch.full((20, 20), (frame + 1) * 2 / 20))
+    assert np.array_equal(CaseDataset(heat_file, "all").frames(1), stored["pattern"][1])
+
+
+def test_frames_drawn_for_training_end_at_20_seconds_and_follow_their_generator(heat_file: Path) -> None:
+    cases = CaseDataset(heat_file, "all").to_device("cpu")
+    drawn = cases.draw_frames(500, torch.Generator().manual_seed(0))
+    assert sorted(set(drawn.tolist())) == list(range(10))
+    indices = torch.tensor([3, 0, 3])
+    random = cases.batch(indices, generator=torch.Generator().manual_seed(4))
+    frames = cases.draw_frames(3, torch.Generator().manual_seed(4))
+    fixed = cases.batch(indices, frames=frames)
+    assert all(torch.equal(random[name], fixed[name]) for name in fixed)
+    stored = open_store(heat_file).read()["pattern"]
+    assert np.array_equal(fixed["target"], stored[indices.numpy(), frames.numpy()])
+
+
+def test_a_frame_must_be_chosen_where_there_are_frames_and_only_there(heat_file: Path, poisson_file: Path) -> None:
+    with pytest.raises(ValueError, match=r"heat has 25 frames, and none was chosen\. Give the frame"):
+        CaseDataset(heat_file)[0]
+    with pytest.raises(ValueError, match="heat has frames 0 to 24, got 25"):
+        CaseDataset(heat_file, frame=25)
+    with pytest.raises(ValueError, match="poisson is steady and has no frames"):
+        CaseDataset(poisson_file, frame=1)
+    with pytest.raises(ValueError, match="poisson is steady and has no frames"):
+        CaseDataset(poisson_file).frames(0)
+
+
+def test_data_need_no_torch_until_a_name_that_does_is_used() -> None:
+    script = (
+        "import sys, disol.data; assert 'torch' not in sys.modules\n"
+        "disol.data.CaseDataset; assert 'torch' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_names() -> None:
+    import disol.data
+
+    with pytest.raises(AttributeError, match=r"has no 'Dataset'\. Its names are CaseDataset"):
+        _ = disol.data.Dataset

@@ -1,0 +1,147 @@
+"""What is generated depends on the seed and the index alone."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from disol import draw, solve_exact
+from disol.data import describe, generate, open_store
+from disol.data.backends import DeviceBackend, discretise_cases, solve_cases
+from disol.data.device import solve_on
+from disol.data.recipe import Recipe, read_recipe
+from disol.problems.table import PROBLEMS
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {name: values.tobytes() for name, values in open_store(path).read().items()}
+
+
+def test_every_number_of_workers_and_chunk_size_gives_the_same_cases(poisson_file: Path, tmp_path: Path) -> None:
+    for name, workers, chunk in [("one", 1, 3), ("two", 2, 4), ("whole", 0, 100)]:
+        path = tmp_path / f"{name}.h5"
+        report = generate("poisson", 10, path, seed=3, resolution=20, workers=workers, chunk=chunk)
+        assert (report.cases, report.generated, report.fallbacks) == (10, 10, 0)
+        assert contents(path) == contents(poisson_file)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_stored_case_is_the_case_that_draw_and_solve_exact_give(problem: str, tmp_path: Path) -> None:
+    generate(problem, 3, tmp_path / "cases.h5", seed=5, shift="boundary", resolution=16, workers=0)
+    store = open_store(tmp_path / "cases.h5")
+    arrays, times = store.read(), store.settings.times
+    case = draw(problem, 5, 2, resolution=16, shift="boundary")
+    exact = solve_exact(case, **({"times": times} if times else {}))
+    assert np.array_equal(arrays["pattern"][2], exact.pattern.astype(np.float32))
+    assert arrays["amplitude"][2] == exact.amplitude
+    for name in set(store.names) & set(case.channels):
+        assert np.array_equal(arrays[name][2], case.channel(name))
+
+
+def test_a_longer_file_begins_with_the_cases_of_a_shorter_one(poisson_file: Path, tmp_path: Path) -> None:
+    generate("poisson", 12, tmp_path / "longer.h5", seed=3, resolution=20, workers=0)
+    assert np.array_equal(
+        open_store(tmp_path / "longer.h5").read()["pattern"][:10], open_store(poisson_file).read()["pattern"]
+    )
+
+
+def test_resuming_starts_a_file_that_is_missing_and_leaves_a_finished_one_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "cases.h5"
+    options = {"resolution": 16, "workers": 0, "resume": True}
+    assert generate("poisson", 2, path, **options).generated == 2
+    before = path.read_bytes()
+    again = generate("poisson", 2, path, **options)
+    assert again.generated == 0
+    assert "is complete: 2 cases, nothing to do" in str(again)
+    assert path.read_bytes() == before
+    with pytest.raises(ValueError, match=r"begun with seed=0, now asked for 1\. Ask for the same"):
+        generate("poisson", 2, path, seed=1, **options)
+    with pytest.raises(ValueError, match="exists already"):
+        generate("poisson", 2, path, resolution=16, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_cases": 0}, "num_cases must be at least 1"),
+        ({"num_cases": 2.5}, "num_cases must be a whole number"),
+        ({"chunk": 0}, "chunk must be at least 1"),
+        ({"workers": -1}, "workers must not be negative"),
+        ({"seed": -1}, "seed must not be negative"),
+        ({"problem": "laplace"}, "Unknown problem 'laplace'"),
+        ({"shift": "sideways"}, "Unknown shift 'sideways'"),
+        ({"conventions": "mine"}, "Unknown conventions 'mine'"),
+        ({"problem": "heat", "conventions": "published"}, "heat knows only the conventions 'paper'"),
+        ({"resolution": 8}, "resolution must be at least 16"),
+        ({"device": "tpu"}, "Unknown device 'tpu'"),
+    ],
+)
+def test_what_cannot_be_generated_is_refused_before_a_file_is_made(
+    change: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    asked = {"problem": "poisson", "num_cases": 2, "resolution": 16, "workers": 0, **change}
+    with pytest.raises(ValueError, match=message):
+        generate(path=tmp_path / "cases.h5", **asked)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_case_that_fails_is_named_and_the_cases_before_it_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cases.h5"
+    asked = {"seed": 1, "resolution": 16, "workers": 0, "chunk": 1}
+
+    def fail_at_two(recipe: Recipe, index: int) -> object:
+        if index == 2:
+            raise ValueError("No outline came out.")
+        return draw(recipe.equation, recipe.seed, index, resolution=recipe.resolution)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Recipe, "draw", fail_at_two)
+        with pytest.raises(ValueError, match=r"Case 2 failed: No outline came out\."):
+            generate("poisson", 4, path, **asked)
+    assert open_store(path, unfinished=True).num_done == 2
+    assert generate("poisson", 4, path, resume=True, **asked).generated == 2
+    assert contents(path) == contents_of_a_new_file(tmp_path / "new.h5")
+
+
+def contents_of_a_new_file(path: Path) -> dict[str, bytes]:
+    generate("poisson", 4, path, seed=1, resolution=16, workers=0)
+    return contents(path)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("conventions", ["paper", "published"])
+def test_the_batched_solver_writes_what_the_reference_solver_writes(problem: str, conventions: str) -> None:
+    if (problem, conventions) == ("heat", "published"):
+        conventions = "paper"
+    recipe = read_recipe(problem, 2, None, conventions, 16)
+    cases = range(5, 9)
+    expected = solve_cases(recipe, cases)
+    backend = DeviceBackend(partial(solve_on, torch.device("cpu")))
+    found, fallbacks = backend.finish(recipe, cases, discretise_cases(recipe, cases))
+    assert fallbacks == 0
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype
+        if name in ("pattern", "amplitude"):
+            assert found[name] == pytest.approx(values, rel=1e-6, abs=1e-7), name
+        else:
+            assert np.array_equal(found[name], values), name
+
+
+def test_the_steps_of_heat_are_discretised() -> None:
+    recipe = read_recipe("heat", 2, None, "paper", 16)
+    systems = discretise_cases(recipe, range(2))
+    assert systems["initial_nodes"].shape == systems["load"].shape == (2, 1, 17, 17)
+    assert not systems["initial_nodes"][~systems["free"]].any()
+
+
+def test_a_description_tells_what_a_file_holds(poisson_file: Path, heat_file: Path) -> None:
+    rows = dict(describe(poisson_file))
+    assert rows["problem"].startswith("poisson")
+    assert rows["cases"] == "10"
+    assert rows["splits"] == "train 8, validation 2"
+    assert dict(describe(heat_file))["frames"] == "25 from 2 s to 50 s"

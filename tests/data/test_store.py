@@ -1,0 +1,268 @@
+"""A file of cases holds what was written, and says what is wrong with it."""
+
+import os
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import h5py
+import numpy as np
+import pytest
+
+from disol.data import create_store, open_store, resume_store
+from disol.data.backends import solve_cases
+from disol.data.recipe import Recipe, StoreSettings, read_recipe
+
+POISSON = read_recipe("poisson", 3, None, "paper", 20)
+
+
+def small_settings(num_cases: int = 4, recipe: Recipe = POISSON) -> StoreSettings:
+    return recipe.settings(num_cases)
+
+
+@pytest.mark.parametrize(
+    ("problem", "conventions", "shift"),
+    [
+        ("poisson", "published", "all"),
+        ("advection-diffusion-high", "paper", None),
+        ("elasticity", "published", "shapes"),
+        ("elasticity", "paper", "boundary"),
+        ("heat", "paper", {"topology": 0.3, "source": None}),
+    ],
+)
+def test_what_was_written_is_read_bit_for_bit(problem: str, conventions: str, shift: object, tmp_path: Path) -> None:
+    recipe = read_recipe(problem, 7, shift, conventions, 20)
+    cases = solve_cases(recipe, range(4))
+    with create_store(tmp_path / "cases.h5", recipe.settings(4)) as writer:
+        writer.write_chunk(0, {name: values[:3] for name, values in cases.items()})
+        writer.write_chunk(3, {name: values[3:] for name, values in cases.items()})
+    read = open_store(tmp_path / "cases.h5").read()
+    for name, values in cases.items():
+        assert read[name].dtype == values.dtype
+        assert np.array_equal(read[name], values), name
+    assert set(read) - set(cases) - {"times"} == {"index", "outline", "shift", "split"}
+
+
+def test_settings_come_back(elasticity_file: Path, heat_file: Path) -> None:
+    recipe = read_recipe("elasticity", 3, None, "published", 20)
+    assert open_store(elasticity_file).settings == recipe.settings(6)
+    heat = open_store(heat_file).settings
+    assert heat.times == tuple(float(time) for time in range(2, 51, 2))
+    assert "time" in heat.channels
+    assert "time" not in open_store(heat_file).names
+
+
+def test_h5py_alone_reads_a_file_as_documented(poisson_file: Path) -> None:
+    store = open_store(poisson_file)
+    with h5py.File(poisson_file) as file:
+        domain = np.unpackbits(file["channels/domain"][:], axis=-1, count=file.attrs["resolution"])
+        assert np.array_equal(domain.astype(bool), store.read(slice(None), "domain")["domain"])
+        assert np.array_equal(file["pattern"][:], store.read(slice(None), "pattern")["pattern"])
+        assert file["done"][:].all()
+        assert file.attrs["problem"] == "poisson"
+
+
+@pytest.mark.parametrize("cases", [1, 2, 9, 10, 64])
+def test_every_outline_is_on_one_side_of_the_split(cases: int) -> None:
+    for shift in (None, "shapes", "shape:star"):
+        settings = read_recipe("poisson", 0, shift, "paper", 20).settings(cases)
+        train, validation = (settings.outlines[settings.split_codes == code] for code in (0, 1))
+        assert not set(train) & set(validation)
+        assert len(train) + len(validation) == cases
+        if shift is None:
+            assert len(train) == int(0.8 * cases)
+
+
+def test_splits_can_be_read_apart(poisson_file: Path) -> None:
+    store = open_store(poisson_file)
+    assert store.positions("train").tolist() == list(range(8))
+    assert store.positions("validation").tolist() == [8, 9]
+    assert store.positions().tolist() == list(range(10))
+    with pytest.raises(ValueError, match=r"Unknown split 'test'. Use one of"):
+        store.positions("test")
+
+
+def test_shapes_take_turns() -> None:
+    settings = read_recipe("poisson", 0, "shapes", "paper", 20).settings(9)
+    assert settings.shift_codes.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 1]
+    assert settings.shifts[0] == "shape:arrow+hole"
+
+
+def test_only_finished_cases_are_read(tmp_path: Path) -> None:
+    with create_store(tmp_path / "cases.h5", small_settings()) as writer:
+        writer.write_chunk(0, solve_cases(POISSON, range(3)))
+        assert writer.store.num_done == 3
+        assert len(writer.store.read()["pattern"]) == 3
+    with pytest.raises(ValueError, match=r"holds 3 of its 4 cases\. Resume"):
+        open_store(tmp_path / "cases.h5")
+    assert len(open_store(tmp_path / "cases.h5", unfinished=True).read()["domain"]) == 3
+
+
+def test_cases_are_written_in_order_whole_and_finite(tmp_path: Path) -> None:
+    cases = solve_cases(POISSON, range(2))
+    with create_store(tmp_path / "cases.h5", small_settings()) as writer:
+        with pytest.raises(ValueError, match="next case to write is 0, got 1"):
+            writer.write_chunk(1, cases)
+        with pytest.raises(ValueError, match="needs 'source'"):
+            writer.write_chunk(0, {name: cases[name] for name in cases if name != "source"})
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            writer.write_chunk(0, {**cases, "pattern": cases["pattern"] * np.nan})
+        with pytest.raises(ValueError, match="stored shape"):
+            writer.write_chunk(0, {**cases, "pattern": cases["pattern"][:, :, 1:]})
+        assert writer.store.num_done == 0
+
+
+def test_an_unknown_array_is_an_error_that_lists_the_names(poisson_file: Path) -> None:
+    with pytest.raises(ValueError, match=r"holds no 'velocity'. It holds domain, dirichlet, source"):
+        open_store(poisson_file).read(slice(None), "velocity")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
+def test_a_truncated_file_says_so(share: float, poisson_file: Path, tmp_path: Path) -> None:
+    whole = poisson_file.read_bytes()
+    broken = tmp_path / "broken.h5"
+    broken.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match=r"truncated or damaged|not an HDF5 file"):
+        open_store(broken)
+
+
+def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "notes.h5").write_text("These are not cases.")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["values"] = [1, 2, 3]
+    for name, message in [("notes.h5", "not an HDF5"), ("other.h5", "not one of disol"), ("missing.h5", "no file")]:
+        with pytest.raises(ValueError, match=message) as raised:
+            open_store(tmp_path / name)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda file: file.attrs.modify("version", 99), "format version 99, this disol reads 1"),
+        (lambda file: file.attrs.__delitem__("fields"), "lacks the attribute 'fields'"),
+        (lambda file: file.__delitem__("amplitude"), "lacks the dataset 'amplitude'"),
+        (lambda file: file.attrs.modify("resolution", 24), "should hold 'channels/domain' as"),
+    ],
+)
+def test_a_changed_file_is_refused(change: object, message: str, poisson_file: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.h5"
+    changed.write_bytes(poisson_file.read_bytes())
+    with h5py.File(changed, "r+") as file:
+        change(file)
+    with pytest.raises(ValueError, match=message):
+        open_store(changed)
+
+
+@pytest.mark.parametrize("locking", ["TRUE", "FALSE", ""])
+def test_a_second_writer_is_refused_and_a_reader_of_the_finished_cases_is_not(locking: str, tmp_path: Path) -> None:
+    path = tmp_path / "cases.h5"
+    second = (
+        "import sys; from disol.data import open_store, resume_store\n"
+        "store = open_store(sys.argv[1], unfinished=True); print(store.num_done)\n"
+        "try: resume_store(sys.argv[1], store.settings)\n"
+        "except ValueError as error: print(error)\n"
+    )
+    environment = {**os.environ, "HDF5_USE_FILE_LOCKING": locking}
+    if not locking:
+        del environment["HDF5_USE_FILE_LOCKING"]
+    command = [sys.executable, "-c", second, str(path)]
+    with create_store(path, small_settings()):
+        if locking == "TRUE":  # HDF5 then locks even for reading
+            refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            assert "locked by a process that writes it" in refused.stderr
+            return
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "is in use by another process. Wait" in answer
+    assert resume_store(path, small_settings()).store.num_done == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("seed", 4), ("num_cases", 5), ("conventions", "published"), ("package_version", "0.0.1")]
+)
+def test_resuming_with_other_settings_names_the_setting_and_both_values(
+    setting: str, value: object, tmp_path: Path
+) -> None:
+    settings = small_settings()
+    create_store(tmp_path / "cases.h5", settings).close()
+    begun = getattr(settings, setting)
+    with pytest.raises(ValueError, match=f"begun with {setting}={begun!r}, now asked for {value!r}. Ask for"):
+        resume_store(tmp_path / "cases.h5", replace(settings, **{setting: value}))
+
+
+def test_an_existing_file_is_not_overwritten(poisson_file: Path) -> None:
+    before = poisson_file.read_bytes()
+    with pytest.raises(ValueError, match="exists already"):
+        create_store(poisson_file, small_settings())
+    assert poisson_file.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"file.cases\.h5 .*folder") as raised:
+        create_store(tmp_path / "file" / "cases.h5", small_settings())
+    assert "\n" not in str(raised.value)
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(ValueError, match=r"cannot be written: Permission denied\. Choose a folder"):
+        create_store(tmp_path / "cases.h5", small_settings())
+
+
+def test_a_disk_without_room_is_noticed_before_the_first_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10_000))
+        with pytest.raises(ValueError, match=r"needs .* GB, but 0\.00 GB are free\. Free space"):
+            create_store(tmp_path / "cases.h5", small_settings(20))
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(ValueError, match="no room on the disk"):
+        create_store(tmp_path / "cases.h5", small_settings())
+    assert not list(tmp_path.iterdir())
+
+
+def limited_to(size: int) -> tuple[int, int]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    return before
+
+
+def test_a_limit_on_the_size_of_files_is_noticed_before_the_first_case(tmp_path: Path) -> None:
+    before = limited_to(8192)
+    try:
+        with pytest.raises(ValueError, match="no room on the disk or over a quota"):
+            create_store(tmp_path / "cases.h5", small_settings(50))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_write_that_fails_leaves_a_file_that_can_be_resumed(tmp_path: Path) -> None:
+    path, cases = tmp_path / "cases.h5", solve_cases(POISSON, range(4))
+    with create_store(path, small_settings()) as writer:
+        writer.write_chunk(0, {name: values[:2] for name, values in cases.items()})
+        rest = {name: values[2:] for name, values in cases.items()}
+        before = limited_to(writer.store.columns["pattern"].offset + 5000)
+        try:
+            with pytest.raises(ValueError, match="Free space and resume"):
+                writer.write_chunk(2, rest)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with resume_store(path, small_settings()) as writer:
+        assert writer.store.num_done == 2
+        writer.write_chunk(2, rest)
+    assert np.array_equal(open_store(path).read()["pattern"], cases["pattern"])
+
+
+def test_no_cases_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="num_cases must be at least 1, got 0"):
+        create_store(tmp_path / "cases.h5", small_settings(0))

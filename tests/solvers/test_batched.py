@@ -1,0 +1,105 @@
+"""Batches are solved in chunks that fit, every solution is checked, and none is silently kept."""
+
+import numpy as np
+import pytest
+import torch
+from solver_cases import drawn_systems, poisson_system, relative_error
+
+from disol.solvers import BatchSettings, Factors, from_systems, memory, solve_batch, solve_systems
+from disol.solvers.nested_dissection import bytes_per_case
+
+
+def spoil(monkeypatch, change):
+    """Let the direct solver return wrong values for case 1."""
+    exact = Factors.solve
+
+    def spoiled(self, loads):
+        nodes = exact(self, loads)
+        if loads.ndim == 4 and len(nodes) > 1:
+            nodes[1] = change(nodes[1])
+        return nodes
+
+    monkeypatch.setattr(Factors, "solve", spoiled)
+
+
+@pytest.mark.parametrize("precision", [torch.float64, torch.float32])
+@pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity"])
+def test_solutions_are_exact_and_proved_to_be(problem, precision):
+    systems = drawn_systems(problem, range(4), shift="all")
+    solution = solve_systems(systems, settings=BatchSettings(precision=precision))
+    assert relative_error(solution.nodes, np.stack([system.solve() for system in systems])) < 1e-9
+    assert solution.nodes.dtype == torch.float64
+    assert solution.backward_error.max() < 1e-15
+    assert solution.fallbacks == ()
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4])
+def test_chunks_change_nothing(chunk):
+    operator, loads = from_systems(drawn_systems("elasticity", range(5)))
+    whole = solve_batch(operator, loads, BatchSettings(chunk=5))
+    pieces = solve_batch(operator, loads, BatchSettings(chunk=chunk))
+    assert relative_error(pieces.nodes, whole.nodes.numpy()) < 1e-10
+
+
+def test_no_load_gives_no_solution():
+    operator, loads = from_systems(drawn_systems("elasticity"))
+    loads[1] = 0
+    solution = solve_batch(operator, loads)
+    assert not solution.nodes[1].any()
+    assert solution.backward_error[1] == 0
+    assert solution.nodes[0].any()
+
+
+@pytest.mark.parametrize("change", [lambda u: u + torch.nan, torch.ones_like], ids=["nan", "wrong"])
+def test_spoiled_solution_is_replaced_by_the_reference_and_counted(monkeypatch, change):
+    systems = drawn_systems("poisson")
+    spoil(monkeypatch, change)
+    solution = solve_systems(systems)
+    assert solution.fallbacks == (1,)
+    assert relative_error(solution.nodes, np.stack([system.solve() for system in systems])) < 1e-9
+    assert solution.backward_error.max() < 1e-13
+
+
+def test_slightly_spoiled_solution_is_refined(monkeypatch):
+    systems = drawn_systems("poisson")
+    spoil(monkeypatch, lambda u: 1.001 * u)
+    solution = solve_systems(systems)
+    assert solution.fallbacks == ()
+    assert relative_error(solution.nodes, np.stack([system.solve() for system in systems])) < 1e-9
+
+
+def test_several_loads_are_checked_together():
+    operator, loads = from_systems(drawn_systems("poisson"))
+    solution = solve_batch(operator, torch.stack([loads, loads.flip(-2)], dim=-1))
+    assert solution.backward_error.shape == (3,)
+    assert relative_error(solution.nodes[..., 0], solve_batch(operator, loads).nodes.numpy()) < 1e-10
+
+
+def test_singular_case_is_an_error_that_names_the_boundary_conditions():
+    mask = np.zeros((8, 8), dtype=bool)
+    mask[:4] = True
+    system = poisson_system(mask, dirichlet=mask & (np.arange(8) == 0))
+    system.free[0, 8, 8] = True
+    system.load[0, 8, 8] = 1.0
+    with pytest.raises(ValueError, match="boundary conditions"):
+        solve_systems([system])
+
+
+def test_case_that_does_not_fit_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
+    with pytest.raises(ValueError, match=r"must fit into .* GiB .* needs about .* GiB\. Lower the resolution"):
+        solve_systems(drawn_systems("elasticity"))
+
+
+def test_chunk_grows_with_the_memory_there_is(monkeypatch):
+    operator, _ = from_systems(drawn_systems("poisson"))
+    needed = bytes_per_case(operator, torch.float64)
+    for cases in (1, 3, 10):
+        monkeypatch.setattr(memory, "free_bytes", lambda device, cases=cases: 1.5 * cases * needed)
+        assert memory.cases_at_once(needed, torch.device("cpu")) == max(1, int(cases * 1.05))
+
+
+@pytest.mark.parametrize("wrong", [{"chunk": 0}, {"precision": torch.float16}])
+def test_settings_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ValueError, match="must be"):
+        BatchSettings(**wrong)

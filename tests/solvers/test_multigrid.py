@@ -1,0 +1,118 @@
+"""A V-cycle is a symmetric approximate inverse, good enough for few iterations and for error estimates."""
+
+import numpy as np
+import pytest
+import torch
+from solver_cases import drawn_systems, poisson_system, relative_error
+
+from disol.solvers import (
+    Multigrid,
+    Smoothing,
+    conjugate_gradients,
+    from_systems,
+    solve_batch,
+    stabilised_biconjugate_gradients,
+)
+from disol.solvers.operator import inner_product
+
+SMOOTHINGS = [Smoothing(), Smoothing("jacobi", sweeps=2)]
+
+
+def random_like(operator, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return operator.restrict(torch.randn(operator.free.shape, generator=generator, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS, ids=lambda smoothing: smoothing.method)
+@pytest.mark.parametrize(("problem", "most"), [("poisson", 12), ("heat", 12), ("elasticity", 25)])
+@pytest.mark.parametrize("resolution", [24, 37])
+def test_conjugate_gradients_converge_in_few_iterations(problem, most, resolution, smoothing):
+    operator, loads = from_systems(drawn_systems(problem, resolution=resolution, shift="all"))
+    solution = conjugate_gradients(operator, loads, Multigrid.of(operator, smoothing).v_cycle)
+    assert solution.iterations.max() <= most
+    assert solution.relative_residual.max() <= 1e-10
+    assert relative_error(solution.nodes, solve_batch(operator, loads).nodes.numpy()) < 1e-9
+
+
+def test_iterations_do_not_grow_with_resolution():
+    counts = []
+    for resolution in (32, 64):
+        operator, loads = from_systems(drawn_systems("poisson", resolution=resolution))
+        counts.append(int(conjugate_gradients(operator, loads, Multigrid.of(operator).v_cycle).iterations.max()))
+    assert counts[1] <= counts[0] + 2
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS, ids=lambda smoothing: smoothing.method)
+@pytest.mark.parametrize("problem", ["poisson", "elasticity"])
+def test_v_cycle_is_linear_symmetric_and_positive(problem, smoothing):
+    operator, _ = from_systems(drawn_systems(problem))
+    cycle = Multigrid.of(operator, smoothing).v_cycle
+    left, right = random_like(operator, 1), random_like(operator, 2)
+    assert torch.allclose(cycle(2 * left - right), 2 * cycle(left) - cycle(right), atol=1e-10)
+    assert torch.allclose(inner_product(left, cycle(right)), inner_product(right, cycle(left)), rtol=1e-9)
+    assert (inner_product(left, cycle(left)) > 0).all()
+
+
+def test_v_cycle_keeps_what_is_not_free_at_zero():
+    operator, _ = from_systems(drawn_systems("elasticity"))
+    correction = Multigrid.of(operator).v_cycle(random_like(operator))
+    assert not correction[~operator.free].any()
+
+
+@pytest.mark.parametrize("roughness", [0.0, 0.01])
+def test_energy_estimate_is_close_to_the_energy_error(roughness):
+    operator, loads = from_systems(drawn_systems("poisson", range(6), resolution=64))
+    exact = solve_batch(operator, loads).nodes
+    smooth = 0.97 * exact + 0.05 * exact.abs().amax(dim=(2, 3), keepdim=True) * exact.square()
+    guess = smooth + roughness * exact * random_like(operator)
+    truth = operator.energy(guess - exact, guess - exact).sqrt()
+    estimate = Multigrid.of(operator).energy_error_estimate(operator.residual(guess, loads))
+    assert (estimate / truth).min() > 0.8
+    assert (estimate / truth).max() < 1.1
+
+
+def test_float32_cycles_precondition_float64_iterations():
+    operator, loads = from_systems(drawn_systems("poisson"))
+    cycle = Multigrid.of(operator.to(dtype=torch.float32)).v_cycle
+    solution = conjugate_gradients(operator, loads, cycle)
+    assert solution.iterations.max() <= 12
+    assert solution.relative_residual.max() <= 1e-10
+
+
+def test_long_grids_and_zero_loads_are_no_exception():
+    mask, dirichlet = np.ones((16, 50), dtype=bool), np.zeros((16, 50), dtype=bool)
+    dirichlet[:, 0] = True
+    system = poisson_system(mask, dirichlet)
+    operator, loads = from_systems([system, system])
+    loads[1] = 0
+    solution = conjugate_gradients(operator, loads, Multigrid.of(operator).v_cycle)
+    assert relative_error(solution.nodes[0], system.solve()) < 1e-9
+    assert solution.iterations[1] == 0
+    assert not solution.nodes[1].any()
+
+
+def test_v_cycle_is_differentiable_in_the_residual():
+    operator, _ = from_systems(drawn_systems("poisson", [0]))
+    multigrid = Multigrid.of(operator)
+    residual = random_like(operator, 3).requires_grad_()
+    probe = random_like(operator, 4)
+    # The scale of the residual is a constant factor in and out, so the gradient is that of a linear map.
+    (gradient,) = torch.autograd.grad(inner_product(probe, multigrid.v_cycle(residual)).sum(), residual)
+    assert torch.allclose(gradient, multigrid.v_cycle(probe), atol=1e-10)
+
+
+@pytest.mark.parametrize("conventions", ["paper", "published"])
+@pytest.mark.parametrize("problem", ["advection-diffusion-low", "advection-diffusion-high"])
+def test_v_cycles_precondition_advection_too(problem, conventions):
+    operator, loads = from_systems(drawn_systems(problem, shift="all", conventions=conventions))
+    loads[1] = 0
+    solution = stabilised_biconjugate_gradients(operator, loads, Multigrid.of(operator).v_cycle)
+    assert solution.iterations.max() <= 10
+    assert solution.relative_residual.max() <= 1e-10
+    assert relative_error(solution.nodes, solve_batch(operator, loads).nodes.numpy()) < 1e-9
+
+
+def test_conjugate_gradients_refuse_advection():
+    operator, loads = from_systems(drawn_systems("advection-diffusion-low", [0]))
+    with pytest.raises(ValueError, match="symmetric"):
+        conjugate_gradients(operator, loads, lambda residual: residual)
