@@ -125,8 +125,15 @@ def generate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")] = "auto",
     workers: Annotated[int | None, typer.Option(help="Processes that draw; one per core unless given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished file.")] = False,
+    backend: Annotated[str, typer.Option(help="Where workers run: local, or dask with --scheduler.")] = "local",
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler.")] = None,
 ) -> None:
     """Draw and solve many cases into one file."""
+    if backend not in ("local", "dask") or (backend == "dask") != (scheduler is not None):
+        raise ValueError(
+            f"--backend is local, or dask together with --scheduler ADDRESS, got {backend!r} and {scheduler!r}. "
+            "Give both or neither."
+        )
     from disol.data import generate as generate_cases
 
     report = generate_cases(
@@ -140,6 +147,7 @@ def generate(
         device=device,
         workers=workers,
         resume=resume,
+        scheduler=scheduler,
     )
     console.print(str(report), soft_wrap=True)
 

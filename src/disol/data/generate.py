@@ -1,7 +1,7 @@
 """Generating a file of cases: draw in worker processes, solve in a back end, write in order."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from disol.data.backends import Backend, choose_backend
+from disol.data.cluster import connect, in_order_on_cluster
 from disol.data.layout import Arrays, columns_of
 from disol.data.progress import Tally, shown_progress
 from disol.data.recipe import Recipe, StoreSettings, read_recipe
@@ -68,6 +69,7 @@ def generate(
     resume: bool = False,
     chunk: int | Unchecked | None = None,
     progress: bool = True,
+    scheduler: str | None = None,
 ) -> GenerationReport:
     """Generate cases 0 … num_cases - 1 of the sequence `seed` into a file; none of what follows changes their content.
 
@@ -76,6 +78,7 @@ def generate(
     resume     continue an unfinished file, or start one where there is none
     chunk      cases written at once; an interruption loses at most this many
     progress   show a progress bar, if standard error is a terminal
+    scheduler  address of a Dask cluster, whose workers then draw instead of processes here
 
     `shift` is as for `draw`, or "shapes": the cases take the named shapes with holes in turn.
     """
@@ -86,16 +89,27 @@ def generate(
     recipe = read_recipe(problem, seed, shift, conventions, resolution)
     settings = recipe.settings(num_cases)
     size = chunk_size(chunk, settings, backend)
+    if scheduler is not None:
+        connect(scheduler).close()  # a cluster that does not answer must not leave an empty file
     with resume_store(path, settings) if resume and path.exists() else create_store(path, settings) as writer:
         done = writer.store.num_done
         chunks = ranges(range(done, num_cases), size)
         pieces = (piece for cases in chunks for piece in ranges(cases, LARGEST_PIECE))
         with (
             shown_progress(progress, settings.problem, done, num_cases) as tally,
-            closing(in_order(partial(backend.prepare, recipe), pieces, workers)) as prepared,
+            closing(spread(partial(backend.prepare, recipe), pieces, workers, scheduler)) as prepared,
         ):
             write_chunks(writer, solved_chunks(backend, recipe, chunks, prepared), tally)
     return GenerationReport(path, num_cases, num_cases - done, tally.fallbacks, time.monotonic() - started)
+
+
+def spread(
+    work: Callable[[range], Arrays], pieces: Iterator[range], workers: int, scheduler: str | None
+) -> Generator[Arrays, None, None]:
+    """Do the pieces in worker processes, or on a cluster; the results come in order."""
+    if scheduler is None:
+        return in_order(work, pieces, workers)
+    return in_order_on_cluster(work, pieces, scheduler)
 
 
 def chunk_size(asked: int | Unchecked | None, settings: StoreSettings, backend: Backend) -> int:

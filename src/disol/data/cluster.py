@@ -1,0 +1,67 @@
+"""Workers on other machines: the same tasks in order, done by a Dask cluster."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from disol import __version__
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+WAITING_PER_THREAD = 3  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
+PATIENCE = 20  # seconds to wait for the scheduler and its first worker
+
+
+def in_order_on_cluster(
+    work: Callable[[Task], Result], tasks: Iterable[Task], scheduler: str
+) -> Generator[Result, None, None]:
+    """Do tasks on the workers of a cluster and yield the results in order; a lost worker's tasks are done again."""
+    with connect(scheduler) as client:
+        most = WAITING_PER_THREAD * sum(client.nthreads().values())
+        waiting: deque[Any] = deque()
+        try:
+            for task in tasks:
+                if len(waiting) >= most:
+                    yield waiting.popleft().result()
+                waiting.append(client.submit(work, task, pure=False))
+            while waiting:
+                yield waiting.popleft().result()
+        except import_module("distributed").KilledWorker as error:
+            raise ValueError(
+                "Several workers of the cluster died over the same cases, probably out of memory. "
+                "Resume with fewer threads per worker."
+            ) from error
+
+
+def connect(scheduler: str) -> Any:
+    """Connect to a cluster whose workers have this version of disol."""
+    try:
+        distributed: Any = import_module("distributed")  # an extra that most users do without
+    except ImportError:
+        raise ValueError("A cluster needs Dask, which is not installed. Run pip install 'disol[cluster]'.") from None
+    try:
+        client = distributed.Client(scheduler, timeout=PATIENCE)
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
+            "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
+        ) from error
+    versions = set(client.run(worker_version).values())
+    if versions != {__version__}:
+        client.close()
+        raise ValueError(
+            f"The cluster's workers have disol {', '.join(sorted(versions))}, this is {__version__}. "
+            "Install the same version everywhere."
+        )
+    return client
+
+
+def worker_version() -> str:
+    """Return the version of disol where this runs."""
+    try:
+        return str(import_module("disol").__version__)
+    except ImportError:
+        return "not installed"

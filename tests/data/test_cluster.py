@@ -1,0 +1,57 @@
+"""A Dask cluster gives the same file as processes on this machine."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from distributed import LocalCluster
+
+from disol.data import generate, open_store
+
+OPTIONS = {"seed": 4, "resolution": 16, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as running:
+        yield running
+
+
+def test_two_worker_processes_of_a_cluster_write_the_same_file(cluster: LocalCluster, tmp_path: Path) -> None:
+    generate("poisson", 60, tmp_path / "here.h5", workers=0, **OPTIONS)
+    generate("poisson", 60, tmp_path / "there.h5", scheduler=cluster.scheduler_address, **OPTIONS)
+    assert (tmp_path / "there.h5").read_bytes() == (tmp_path / "here.h5").read_bytes()
+
+
+def test_the_work_outlives_a_worker(cluster: LocalCluster, tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom disol.data import generate\n"
+        "generate('poisson', 200, sys.argv[1], scheduler=sys.argv[2], seed=4, resolution=16, device='cpu', chunk=8)\n"
+    )
+    path = tmp_path / "cases.h5"
+    process = subprocess.Popen([sys.executable, "-c", script, path, cluster.scheduler_address], stderr=subprocess.PIPE)
+    while process.poll() is None and not (path.exists() and open_store(path, unfinished=True).num_done > 0):
+        pass
+    worker = next(iter(cluster.workers.values()))
+    worker.process.process.kill()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said.decode()
+    assert open_store(path).num_done == 200
+
+
+def test_a_cluster_that_does_not_answer_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disol.data.cluster.PATIENCE", 1)
+    with pytest.raises(ValueError, match=r"No Dask cluster .* answers at 'tcp://127.0.0.1:9'"):
+        generate("poisson", 4, tmp_path / "cases.h5", scheduler="tcp://127.0.0.1:9", **OPTIONS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_back_end_without_an_address_is_one_clear_line(tmp_path: Path) -> None:
+    command = ["generate", "poisson", "--cases", "4", "--out", str(tmp_path / "cases.h5"), "--backend", "dask"]
+    result = subprocess.run([sys.executable, "-m", "disol", *command], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "--scheduler" in result.stderr
+    assert not list(tmp_path.iterdir())
