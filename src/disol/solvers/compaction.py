@@ -14,8 +14,8 @@ def choose_unknowns(
 ) -> list[tuple[slice, Places, int]]:
     """Split the kinds, and choose for each group: the places of its unknowns, and how many of them to eliminate.
 
-    Boxes that eliminate fewer than `compact` are one group and keep all unknowns. Large ones, sorted by size, keep only as many as the fullest of
-    their group has free.
+    Boxes that eliminate fewer than `compact` are one group and keep all unknowns. Larger ones, sorted by size, keep
+    only as many as the fullest of their group has free.
     """
     matrices, size = active.shape
     if eliminated < compact:

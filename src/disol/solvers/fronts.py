@@ -137,7 +137,8 @@ def eliminate_merged(
         by_box = places if own is None or len(places) == 1 else places[own]
         unknowns = merge.unknowns[(boxes % len(merge.unknowns))[:, None], by_box]
         steps.append(Step(level, boxes, unknowns, by_box, own, *factors))
-    return Front(matrices, slots, kinds.matrix_of.view(grids[0].shape)), steps
+    all_alike = merge.eliminated < settings.compact
+    return Front(matrices, slots[:1] if all_alike else slots, kinds.matrix_of.view(grids[0].shape)), steps
 
 
 def kinds_of(children: tuple[Key, Key], merge: Merge, free: Free, settings: Elimination) -> Kinds:

@@ -69,7 +69,8 @@ class Factors:
                 ring = step.times(step.from_ring, reduced[-1]).neg_()
                 if joined is not None:
                     ring += joined[:, count:]
-                rings[step.level][step.boxes[:, None], step.places[:, count:] - self._eliminated(step.level)] = ring
+                places = step.places[:, count:] - self.partition.eliminated_at(step.level)
+                rings[step.level][step.boxes[:, None], places] = ring
         return reduced
 
     def _join(
@@ -98,19 +99,13 @@ class Factors:
         return solution
 
     def _cases(self, step: Step) -> Int[Tensor, "box 1"]:
-        rows, columns = self.partition.boxes_at(step.level)
-        return torch.div(step.boxes[:, None], rows * columns, rounding_mode="floor")
-
-    def _eliminated(self, level: int) -> int:
-        return self.partition.merges[level - 1].eliminated if level else self.partition.inside
+        return step.boxes[:, None] // len(self.partition.unknowns_at(step.level))
 
     def _empty_rings(self, loads: Vectors, level: int) -> Float[Tensor, "every_box ring load"]:
         """Return zeros for the ring of every box, with one more: absent unknowns point to it."""
-        rows, columns = self.partition.boxes_at(level)
-        unknowns = self.partition.merges[level - 1].unknowns if level else self.partition.leaves
-        return loads.new_zeros(
-            len(loads) * rows * columns, unknowns.shape[1] - self._eliminated(level) + 1, loads.shape[-1]
-        )
+        boxes, unknowns = self.partition.unknowns_at(level).shape
+        ring = unknowns - self.partition.eliminated_at(level)
+        return loads.new_zeros(len(loads) * boxes, ring + 1, loads.shape[-1])
 
 
 @torch.no_grad()
@@ -140,8 +135,7 @@ def partition_of(operator: DiscreteOperator) -> Partition:
 def bytes_per_case(operator: DiscreteOperator, dtype: torch.dtype, num_loads: int = 1) -> int:
     """Bound the memory one case needs, as if no box were shared and no unknown dropped."""
     plan = partition_of(operator)
-    levels = [(*plan.leaves.shape, plan.inside)]
-    levels += [(*merge.unknowns.shape, merge.eliminated) for merge in plan.merges]
+    levels = [(*plan.unknowns_at(level).shape, plan.eliminated_at(level)) for level in range(len(plan.merges) + 1)]
     fronts = [boxes * bordered_side(size) ** 2 for boxes, size, _ in levels]
     # A merge holds its children, itself and the two parts it is the sum of.
     peak = max(child + 3 * merged for child, merged in pairwise(fronts)) * dtype.itemsize

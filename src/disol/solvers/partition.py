@@ -51,6 +51,7 @@ class Partition:
     leaves       unknowns of each smallest box: first those inside, then its ring
     inside       how many are inside
     leaf_shape   pixels of a smallest box
+    leaf_corners where a smallest box holds the unknowns of each of its pixels, in the order of element matrices
     merges       from the smallest boxes to the whole grid; the last one eliminates everything
     """
 
@@ -61,6 +62,7 @@ class Partition:
     leaf_shape: tuple[int, int]
     leaves: Int[Tensor, "box unknown"]
     inside: int
+    leaf_corners: Int[Tensor, "pixel local"]
     merges: tuple[Merge, ...]
 
     @property
@@ -74,6 +76,14 @@ class Partition:
         for merge in self.merges[:level]:
             rows, columns = (rows, columns // 2) if merge.across else (rows // 2, columns)
         return rows, columns
+
+    def unknowns_at(self, level: int) -> Int[Tensor, "box unknown"]:
+        """Return the unknowns of each box after so many merges: first those to eliminate, then its ring."""
+        return self.merges[level - 1].unknowns if level else self.leaves
+
+    def eliminated_at(self, level: int) -> int:
+        """Return how many of them are eliminated."""
+        return self.merges[level - 1].eliminated if level else self.inside
 
     @property
     def num_unknowns(self) -> int:
@@ -102,15 +112,10 @@ class Partition:
 
     def leaf_matrices(self, element_matrix: Float[Tensor, "local local"]) -> Float[Tensor, "pixel side side"]:
         """Return what each pixel adds to the matrix of its box, bordered with zeros to an even side."""
-        height, width = self.leaf_shape
-        order = leaf_order(height, width)
-        position = {node: place for place, node in enumerate(order)}
-        side = bordered_side(len(order) * self.components)
-        matrices = element_matrix.new_zeros(height * width, side, side)
-        for pixel, (row, column) in enumerate(np.ndindex(height, width)):
-            places = torch.tensor([position[row + down, column + across] for down, across in CORNERS])
-            unknowns = expand_components(places, self.components)
-            matrices[pixel, unknowns[:, None], unknowns] = element_matrix
+        side = bordered_side(self.leaves.shape[1])
+        matrices = element_matrix.new_zeros(len(self.leaf_corners), side, side)
+        pixels = torch.arange(len(matrices), device=matrices.device)[:, None, None]
+        matrices[pixels, self.leaf_corners[:, :, None], self.leaf_corners[:, None, :]] = element_matrix
         return matrices
 
 
@@ -119,36 +124,41 @@ def partition(height: int, width: int, components: int, device: torch.device) ->
     """Cut a grid into boxes for nested dissection."""
     rows, leaf_height = padded_side(height, fewest_boxes=1)
     columns, leaf_width = padded_side(width, fewest_boxes=2)
-    shape = rows, columns
-
-    def on_grid(box: Node, order: list[Node]) -> Tensor:
-        numbers = number_boxes(shape, box, order)
-        return expand_components(numbers, components).to(device)
-
-    def positions(table: dict[Node, int], order: list[Node]) -> Tensor:
-        absent = len(table)
-        places = torch.tensor([table.get(node, absent) for node in order])
-        return expand_components(places, components).clamp(max=absent * components).to(device)
-
-    order = leaf_order(leaf_height, leaf_width)
-    leaves = on_grid((leaf_height, leaf_width), order)
+    shape, leaf = (rows, columns), (leaf_height, leaf_width)
+    leaves = expand_components(number_boxes(shape, leaf, leaf_order(*leaf)), components)
+    corners = expand_components(corner_places(*leaf), components)
+    inside = (leaf_height - 1) * (leaf_width - 1) * components
     merges: list[Merge] = []
-    box = leaf_height, leaf_width
+    box = leaf
     while box != shape:
         across = box[1] < columns and (box[1] <= box[0] or box[0] == rows)
-        offset = (0, box[1]) if across else (box[0], 0)
-        merged = (box[0], 2 * box[1]) if across else (2 * box[0], box[1])
-        first = {node: place for place, node in enumerate(ring(*box))}
-        second = {(row + offset[0], column + offset[1]): place for (row, column), place in first.items()}
-        outer = ring(*merged)
-        shared = sorted(first.keys() & second.keys() - set(outer))
-        order = shared + outer
-        eliminated = len(order) if merged == shape else len(shared)
-        tables = positions(first, order), positions(second, order)
-        merges.append(Merge(across, on_grid(merged, order), eliminated * components, *tables))
-        box = merged
-    inside = (leaf_height - 1) * (leaf_width - 1) * components
-    return Partition(height, width, components, shape, (leaf_height, leaf_width), leaves, inside, tuple(merges))
+        merges.append(merge_boxes(shape, box, across, components, device))
+        box = (box[0], 2 * box[1]) if across else (2 * box[0], box[1])
+    tables = leaves.to(device), inside, corners.to(device), tuple(merges)
+    return Partition(height, width, components, shape, leaf, *tables)
+
+
+def merge_boxes(shape: Node, box: Node, across: bool, components: int, device: torch.device) -> Merge:
+    """Merge boxes of `height x width` pixels with their neighbours to the right or below."""
+    height, width = box
+    down, right = (0, width) if across else (height, 0)
+    merged = height + down, width + right
+    first = {node: place for place, node in enumerate(ring(height, width))}
+    second = {(row + down, column + right): place for (row, column), place in first.items()}
+    outer = ring(*merged)
+    shared = sorted(first.keys() & second.keys() - set(outer))
+    order = shared + outer
+    eliminated = len(order) if merged == shape else len(shared)
+    unknowns = expand_components(number_boxes(shape, merged, order), components)
+    positions = [ring_positions(half, order, components).to(device) for half in (first, second)]
+    return Merge(across, unknowns.to(device), eliminated * components, *positions)
+
+
+def ring_positions(half: dict[Node, int], order: list[Node], components: int) -> Int[Tensor, " unknown"]:
+    """Return where a half's ring holds the unknowns of these nodes; one past its end where it does not."""
+    absent = len(half)
+    places = torch.tensor([half.get(node, absent) for node in order])
+    return expand_components(places, components).clamp(max=absent * components)
 
 
 def padded_side(pixels: int, fewest_boxes: int) -> tuple[int, int]:
@@ -175,6 +185,13 @@ def leaf_order(height: int, width: int) -> list[Node]:
     """List the nodes of a smallest box, those inside first."""
     inside = [(row, column) for row in range(1, height) for column in range(1, width)]
     return inside + ring(height, width)
+
+
+def corner_places(height: int, width: int) -> Int[Tensor, "pixel 4"]:
+    """Return the places, in `leaf_order`, of the corners of each pixel of a smallest box."""
+    position = {node: place for place, node in enumerate(leaf_order(height, width))}
+    pixels = [(row, column) for row in range(height) for column in range(width)]
+    return torch.tensor([[position[row + down, column + across] for down, across in CORNERS] for row, column in pixels])
 
 
 def number_boxes(shape: tuple[int, int], box: Node, order: list[Node]) -> Int[Tensor, "box node"]:
