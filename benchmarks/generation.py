@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
-    counts = [int(count) for count in options.workers.split(",") if count] or [None]
+    counts: list[int | None] = [int(count) for count in options.workers.split(",") if count] or [None]
     rows = []
     for problem in options.problems:
         for workers in counts:

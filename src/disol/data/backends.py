@@ -87,8 +87,8 @@ class DeviceBackend:
     """A batched solver in the main process; the worker processes draw and discretise."""
 
     solve: BatchSolver
-    largest_chunk: int = 512
-    chunk_bytes: int = 2**28
+    largest_chunk: int = 2048
+    chunk_bytes: int = 2**30
 
     @property
     def prepare(self) -> Prepare:

@@ -119,7 +119,7 @@ def stored_rows(name: str, column: Column, arrays: Arrays) -> Shaped[np.ndarray,
     if key not in arrays:
         raise ValueError(f"A chunk needs {key!r}, got {', '.join(arrays)}. Add it.")
     values = arrays[key]
-    if not np.isfinite(values).all():
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"{key} of a case holds NaN or infinite values. Check how it was solved.")
     rows = encoding_of(key).pack(key, values) if column.channel else values.astype(column.dtype, copy=False)
     expected = (len(arrays["amplitude"]), *column.shape[1:])

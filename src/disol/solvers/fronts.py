@@ -31,10 +31,10 @@ class Elimination:
     compiled   whether the merging of boxes is compiled, which pays where many batches are solved
     """
 
-    base: int = 32
+    base: int = 64
     shared: float = 0.75
-    compact: int = 31
-    groups: int = 4
+    compact: int = 15
+    groups: int = 2
     compiled: bool = False
 
 

@@ -5,7 +5,7 @@ import os
 import torch
 
 USABLE = 0.7  # share of the free memory a batch may take; the rest is for what libraries allocate themselves
-LARGEST_CHUNKS = {"cuda": 1024, "cpu": 32}  # larger ones only cost memory
+LARGEST_CHUNKS = {"cuda": 2048, "cpu": 32}  # larger ones only cost memory
 GIBIBYTE = 2**30
 
 

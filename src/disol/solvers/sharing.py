@@ -47,7 +47,8 @@ class Kinds:
 
 def pattern_keys(bits: Bool[Tensor, "box bit"]) -> list[Key]:
     """Write the pattern of each box as a few whole numbers."""
-    powers = 2.0 ** torch.arange(KEY_BITS, dtype=torch.float64, device=bits.device)
+    # Powers from the host: a GPU's own can be off in the last place, and then different patterns share a number.
+    powers = torch.tensor([2.0**bit for bit in range(KEY_BITS)], dtype=torch.float64).to(bits.device)
     parts = [bits[:, start : start + KEY_BITS].double() for start in range(0, bits.shape[1], KEY_BITS)]
     return [(part @ powers[: part.shape[1]]).long() for part in parts]
 
