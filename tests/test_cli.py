@@ -43,6 +43,9 @@ def test_draw_writes_a_picture_of_every_problem(tmp_path, problem):
         (["draw", "poisson", "--out", "case.jpeg"], "--out must end in"),
         (["draw", "poisson", "--out", "file/case.png"], "Cannot write file/case.png"),
         (["draw", "heat", "--conventions", "published"], "only the conventions 'paper'"),
+        (["generate", "poisson", "--cases", "0", "--out", "cases.h5"], "num_cases must be at least 1"),
+        (["info", "file"], "file is not an HDF5 file"),
+        (["info", "missing.h5"], "There is no file missing.h5"),
     ],
 )
 def test_a_wrong_command_is_one_line_and_writes_nothing(tmp_path, arguments, message):
@@ -52,6 +55,22 @@ def test_a_wrong_command_is_one_line_and_writes_nothing(tmp_path, arguments, mes
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_generate_info_and_export_tell_the_same_story(tmp_path):
+    options = ["generate", "poisson", "--cases", "10", "--resolution", "16", "--device", "cpu", "--workers", "1"]
+    made = run(*options, "--out", "cases.h5", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "10 of 10 cases generated" in made.stdout
+    assert "nothing to do" in run(*options, "--out", "cases.h5", "--resume", cwd=tmp_path).stdout
+    again = run(*options, "--out", "cases.h5", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    listed = run("info", "cases.h5", cwd=tmp_path).stdout
+    assert "train 8, validation 2" in listed
+    exported = run("export", "cases.h5", "--out", "cases.npz", "--split", "train", cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    assert np.load(tmp_path / "cases.npz")["pattern"].shape == (8, 1, 16, 16)
 
 
 def test_problems_are_listed():
