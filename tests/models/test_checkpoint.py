@@ -1,0 +1,273 @@
+"""Checkpoints come back as they were, survive crashes, and explain what is wrong with them."""
+
+import dataclasses
+import json
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from disol.models import create_model, folder, load_checkpoint, save_checkpoint
+from disol.models.checkpoint import CARD, METRICS, STATE, WEIGHTS
+from disol.problems import PROBLEMS
+
+TINY = {"width": 2, "depth": 1, "head_width": 2}
+
+
+def tiny_model(value=None):
+    torch.manual_seed(0)
+    model = create_model("unet", "poisson", **TINY)
+    if value is not None:
+        for weight in model.parameters():
+            torch.nn.init.constant_(weight, value)
+    return model
+
+
+def save_numbered(path, number):
+    """A checkpoint whose files all say the same number."""
+    state = {"step": number, "moments": torch.full((3,), float(number))}
+    save_checkpoint(path, tiny_model(number), "poisson", metrics={"number": number}, state=state)
+
+
+def number_of(path):
+    """The number all files agree on."""
+    checkpoint = load_checkpoint(path, state=True)
+    weights = {value for weight in checkpoint.model.parameters() for value in weight.flatten().tolist()}
+    assert weights == {checkpoint.metrics["number"]} == {checkpoint.state["step"]}
+    return checkpoint.state["step"]
+
+
+def test_a_checkpoint_knows_what_it_was_trained_on(tmp_path):
+    problem = dataclasses.replace(PROBLEMS["advection-diffusion-low"], diffusion=2.0, velocity=(1.0, 0.0))
+    model = create_model("disol", problem, width=8, depth=2, gated_skips=1, fusion="mixing")
+    saved = save_checkpoint(tmp_path / "a" / "b", model, problem, conventions="published", resolution=32)
+    checkpoint = load_checkpoint(saved)
+    assert checkpoint.problem == problem
+    assert checkpoint.model.config == model.config
+    assert checkpoint.channels == problem.channels
+    assert checkpoint.fields == ("u",)
+    assert (checkpoint.conventions, checkpoint.resolution, checkpoint.normalisation) == ("published", 32, "joint")
+    assert not checkpoint.model.training
+    assert sorted(file.name for file in saved.iterdir()) == [CARD, METRICS, WEIGHTS]
+
+
+def test_published_elasticity_is_scaled_per_component(tmp_path):
+    model = create_model("unet", "elasticity", **TINY)
+    for conventions, normalisation in (("published", "component"), ("paper", "joint")):
+        save_checkpoint(tmp_path, model, "elasticity", conventions=conventions)
+        assert load_checkpoint(tmp_path).normalisation == normalisation
+
+
+def test_metrics_and_state_come_back(tmp_path):
+    model = tiny_model()
+    optimiser = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 3, 4, 4)).sum().backward()
+    optimiser.step()
+    state = {"optimiser": optimiser.state_dict(), "epoch": 3, "seen": [1, (2, "three")], "best": None}
+    save_checkpoint(tmp_path, model, "poisson", metrics={"rel_l2": {"mean": 0.1, "worst": float("nan")}}, state=state)
+    checkpoint = load_checkpoint(tmp_path, state=True)
+    assert checkpoint.metrics == {"rel_l2": {"mean": 0.1, "worst": None}}
+    assert checkpoint.state["seen"] == [1, (2, "three")]
+    moments = checkpoint.state["optimiser"]["state"][0]["exp_avg"]
+    assert torch.equal(moments, optimiser.state_dict()["state"][0]["exp_avg"])
+    optimiser.load_state_dict(checkpoint.state["optimiser"])
+    assert load_checkpoint(tmp_path).state is None
+
+
+def test_a_finished_run_leaves_no_state_behind(tmp_path):
+    save_numbered(tmp_path, 1)
+    assert (tmp_path / STATE).is_file()
+    save_checkpoint(tmp_path, tiny_model(), "poisson")
+    assert not (tmp_path / STATE).exists()
+    assert load_checkpoint(tmp_path, state=True).state is None
+
+
+def test_half_the_size_costs_half_the_digits(tmp_path):
+    model = tiny_model()
+    save_checkpoint(tmp_path, model, "poisson", storage="float16")
+    loaded = load_checkpoint(tmp_path).model
+    for saved, found in zip(model.parameters(), loaded.parameters(), strict=True):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, saved, rtol=2**-11, atol=1e-7)
+
+
+class Crash(BaseException):
+    """The machine stops."""
+
+
+def crash_at(monkeypatch, moment):
+    """Stop at one of the steps that change the disk; a file that is being written stays half written."""
+    left = iter(range(moment, -1, -1))
+
+    def tick():
+        if next(left) == 0:
+            raise Crash
+
+    def guarded(step):
+        def run(*arguments, **settings):
+            tick()
+            return step(*arguments, **settings)
+
+        return run
+
+    def write_half(path, content, write=folder.write_durably):
+        path.write_bytes(content[: len(content) // 2])
+        tick()
+        write(path, content)
+
+    monkeypatch.setattr(folder, "write_durably", write_half)
+    monkeypatch.setattr(folder, "sync_folder", guarded(folder.sync_folder))
+    for step in ("mkdir", "chmod", "rename", "replace", "unlink", "rmdir"):
+        monkeypatch.setattr(Path, step, guarded(getattr(Path, step)))
+
+
+@pytest.mark.parametrize("with_state", [True, False])
+def test_a_crash_leaves_the_old_or_the_new_checkpoint(with_state, tmp_path, monkeypatch):
+    found = []
+    for moment in range(100):
+        path = tmp_path / str(moment)
+        save_numbered(path, 1)
+        try:
+            with monkeypatch.context() as patched:
+                crash_at(patched, moment)
+                if with_state:
+                    save_numbered(path, 2)
+                else:
+                    save_checkpoint(path, tiny_model(2), "poisson", metrics={"number": 2})
+        except Crash:
+            checkpoint = load_checkpoint(path, state=True)
+            is_old = checkpoint.metrics["number"] == 1
+            if with_state or is_old:
+                assert number_of(path) == (1 if is_old else 2)
+            else:
+                assert checkpoint.state is None
+            found.append(checkpoint.metrics["number"])
+            save_numbered(path, 3)
+            assert number_of(path) == 3
+            assert sorted(file.name for file in path.iterdir()) == [CARD, METRICS, WEIGHTS, STATE]
+        else:
+            break
+    assert found == sorted(found)
+    assert set(found) == {1, 2}
+
+
+def test_a_reader_never_sees_a_mixture(tmp_path):
+    save_numbered(tmp_path, 0)
+
+    def write():
+        for number in range(1, 30):
+            save_numbered(tmp_path, number)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = []
+    while writer.is_alive():
+        seen.append(number_of(tmp_path))
+    writer.join()
+    assert seen == sorted(seen)
+    assert number_of(tmp_path) == 29
+
+
+def edit_card(path, **changes):
+    card = json.loads((path / CARD).read_text())
+    (path / CARD).write_text(json.dumps({name: value for name, value in (card | changes).items() if value != "gone"}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "other"}, "must have the format 'disol checkpoint 1', got 'other'"),
+        ({"surprise": 1}, "also has surprise. Use the version of disol that wrote it"),
+        ({"problem": "gone"}, "lacks problem"),
+        ({"problem": "stokes"}, "Unknown problem 'stokes'"),
+        ({"model": "fnn"}, "Unknown model 'fnn'"),
+        ({"conventions": "mine"}, "Unknown conventions 'mine'"),
+        ({"resolution": "64"}, "resolution of .* must not be '64'"),
+        ({"normalisation": "none"}, "normalisation of .* must not be 'none'"),
+        (
+            {"channels": ["domain", "source", "dirichlet"]},
+            "has the channels domain, source, dirichlet, but the problem",
+        ),
+        ({"fields": ["v"]}, "has the fields v, but the problem has u"),
+        ({"parameters": {"diffusion": 1.0}}, "parameters of .* lacks velocity"),
+        ({"parameters": {"diffusion": -1.0, "velocity": [0, 0]}}, "diffusion must be positive"),
+        ({"model_config": {"width": 2}}, "model_config of .* lacks depth, head_layers, head_width"),
+        ({"model_config": TINY | {"head_layers": 2, "gates": 1}}, "also has gates"),
+        ({"model_config": TINY | {"head_layers": 3}}, "must hold the 16 weights of a UNet, but lacks head.4"),
+        ({"model_config": TINY | {"head_layers": 1}}, "but has head.2.bias, head.2.weight besides"),
+        ({"model_config": TINY | {"head_layers": 2, "width": 4}}, r"must have shape .*, got .*"),
+        ({"files": {}}, "must list model.safetensors"),
+    ],
+)
+def test_a_card_that_does_not_fit_is_explained_in_one_line(changes, message, tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson")
+    edit_card(tmp_path, **changes)
+    with pytest.raises(ValueError, match=message) as raised:
+        load_checkpoint(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, METRICS, STATE])
+@pytest.mark.parametrize("damage", ["truncated", "altered", "missing"])
+def test_a_damaged_file_is_named(name, damage, tmp_path):
+    save_numbered(tmp_path, 1)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[:-1] if damage == "truncated" else content[:-1] + bytes([content[-1] ^ 1]))
+    if damage == "missing":
+        (tmp_path / name).unlink()
+    with pytest.raises(ValueError, match=rf"{name} must be the file that was saved, but is missing, truncated or"):
+        load_checkpoint(tmp_path, state=True)
+
+
+def test_what_is_no_checkpoint_is_explained(tmp_path):
+    for path, message in (
+        (tmp_path, "has no config.json"),
+        (tmp_path / "nowhere", "does not exist"),
+        (tmp_path / "file", "is a file"),
+    ):
+        (tmp_path / "file").touch()
+        with pytest.raises(ValueError, match=message):
+            load_checkpoint(path)
+    (tmp_path / CARD).write_text('{"format": "disol che')
+    with pytest.raises(ValueError, match="must hold JSON, but is damaged"):
+        load_checkpoint(tmp_path)
+
+
+def test_another_problem_than_the_trained_one_is_refused(tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson")
+    assert load_checkpoint(tmp_path, "poisson").problem.name == "poisson"
+    with pytest.raises(ValueError, match=r"was trained on 'poisson', not 'heat'. Pass --problem poisson"):
+        load_checkpoint(tmp_path, "heat")
+
+
+@pytest.mark.parametrize(
+    ("problem", "settings", "message"),
+    [
+        ("heat", {}, "heat maps domain, dirichlet, source, initial, time to u, but the model maps"),
+        ("poisson", {"conventions": "mine"}, "Unknown conventions 'mine'"),
+        ("poisson", {"resolution": 0}, "resolution must be at least 1"),
+        ("poisson", {"storage": "int8"}, "Unknown storage 'int8'. Use one of float32, float16"),
+        ("poisson", {"state": {"a": [object()]}}, r"state\['a'\]\[0\] must be a tensor, .* got object"),
+        ("poisson", {"metrics": {"a": torch.ones(1)}}, r"metrics\['a'\] must be a number, .* got Tensor"),
+    ],
+)
+def test_what_cannot_be_saved_is_explained_and_nothing_is_written(problem, settings, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        save_checkpoint(tmp_path / "checkpoint", tiny_model(), problem, **settings)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="must be finite as float16"):
+        save_checkpoint(tmp_path, tiny_model(1e6), "poisson", storage="float16")
+    with pytest.raises(ValueError, match="must be finite as float32"):
+        save_checkpoint(tmp_path, tiny_model(float("nan")), "poisson")
+
+
+def test_a_file_is_not_overwritten_by_a_checkpoint(tmp_path):
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(ValueError, match=r"A checkpoint is a folder, but .* is a file"):
+        save_checkpoint(tmp_path / "file", tiny_model(), "poisson")
+    with pytest.raises(ValueError, match=r"Cannot write to .*: Not a directory"):
+        save_checkpoint(tmp_path / "file" / "inside", tiny_model(), "poisson")
