@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import ndimage, sparse
 from scipy.sparse.linalg import spsolve
 from skfem.helpers import dot, grad, sym_grad
+from threadpoolctl import threadpool_info
 
 import disol
 from disol.fem import ELEMENTS, DirectSolver, System, assemble, forms, free_unknowns
@@ -186,3 +187,9 @@ def test_an_unknown_without_an_element_is_an_error_that_names_the_cause():
 def test_a_matrix_that_needs_pivoting_is_solved_with_pivoting():
     indefinite = sparse.csc_array(np.array([[1e-20, 1.0], [1.0, 1.0]]))
     assert DirectSolver(indefinite).solve(np.array([1.0, 2.0])) == pytest.approx([1.0, 1.0])
+
+
+def test_solving_leaves_the_number_of_threads_as_it_was():
+    before = [library["num_threads"] for library in threadpool_info()]
+    disol.solve_exact(disol.draw("poisson", resolution=16))
+    assert [library["num_threads"] for library in threadpool_info()] == before

@@ -1,12 +1,15 @@
 """Sparse direct solution of one system, and backward Euler steps with one factorisation."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, norm, splu
+from threadpoolctl import ThreadpoolController
 
 from disol.fem.assembly import assemble, free_unknowns
 
@@ -53,12 +56,14 @@ class DirectSolver:
     size: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.factors = factorise(self.matrix, pivot=False)
+        with one_thread():
+            self.factors = factorise(self.matrix, pivot=False)
         self.size = float(norm(self.matrix))
 
     def solve(self, load: Float[np.ndarray, " unknown"]) -> Float[np.ndarray, " unknown"]:
         """Solve for one load vector."""
-        solution = self.factors.solve(load)
+        with one_thread():
+            solution = self.factors.solve(load)
         if self.backward_error(solution, load) > LARGEST_BACKWARD_ERROR:
             self.factors = factorise(self.matrix, pivot=True)
             solution = self.factors.solve(load)
@@ -75,6 +80,17 @@ class DirectSolver:
         residual = np.linalg.norm(load - self.matrix @ solution)
         scale = self.size * np.linalg.norm(solution) + np.linalg.norm(load)
         return float(residual / scale) if scale > 0 else 0.0
+
+
+@cache
+def blas_libraries() -> ThreadpoolController:
+    """Find the BLAS libraries that SciPy has loaded."""
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Keep BLAS to one thread: SuperLU hands it thousands of tiny products, which threads slow down threefold."""
+    return blas_libraries().limit(limits=1, user_api="blas")
 
 
 def factorise(matrix: sparse.csc_array, pivot: bool) -> SuperLU:
