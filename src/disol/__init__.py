@@ -5,6 +5,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from disol.inference import Model as Model
+    from disol.inference import load as load
+    from disol.models import MODELS as MODELS
+    from disol.models import create_model as create_model
+    from disol.models import list_models as list_models
     from disol.problems import PROBLEMS as PROBLEMS
     from disol.problems import Case as Case
     from disol.problems import Exact as Exact
@@ -14,6 +19,11 @@ if TYPE_CHECKING:
 
 # Where each public name lives. They are imported on first use, so that `import disol` is quick and needs no torch.
 PUBLIC_NAMES = {
+    "MODELS": "disol.models",
+    "Model": "disol.inference",
+    "create_model": "disol.models",
+    "list_models": "disol.models",
+    "load": "disol.inference",
     "PROBLEMS": "disol.problems",
     "Case": "disol.problems",
     "Exact": "disol.problems",
