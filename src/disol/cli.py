@@ -172,6 +172,69 @@ def export(
     console.print(f"written {export_npz(file, out, split=split)}", soft_wrap=True)
 
 
+@app.command()
+def train(
+    problem: Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")],
+    data: Annotated[Path, typer.Option(help="A file that `disol generate` wrote.")],
+    out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
+    model: Annotated[str | None, typer.Option(help="disol unless a config says otherwise.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="fast (default) or published.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings, as in configs/.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=100.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="End after this time; the schedule ends with it.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
+) -> None:
+    """Train a model on a file of cases."""
+    from disol.training import train as train_model
+
+    report = train_model(
+        problem,
+        data,
+        out,
+        model=model,
+        recipe=recipe,
+        config=config,
+        overrides=settings or (),
+        minutes=minutes,
+        resume=resume,
+        device=device,
+        seed=seed,
+    )
+    console.print(str(report), soft_wrap=True)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A folder that `disol train` wrote.")],
+    data: Annotated[list[Path], typer.Option(help="Files of cases; give the option once for each.")],
+    out: Annotated[Path | None, typer.Option(help="Where to write; RUN/evaluation unless given.")] = None,
+    split: Annotated[str, typer.Option(help="train, validation or all.")] = "all",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")] = "auto",
+) -> None:
+    """Measure a model on files of cases: a table, and numbers and pictures in files."""
+    from disol.evaluation.evaluate import evaluate as evaluate_model
+    from disol.evaluation.tables import evaluation_table
+
+    folder = run / "evaluation" if out is None else out
+    evaluation = evaluate_model(run, data, split=split, device=device, out=folder)
+    console.print(evaluation_table(evaluation))
+    console.print(f"written {folder}", soft_wrap=True)
+
+
+@app.command()
+def models() -> None:
+    """List the models, with their size for each problem."""
+    from disol.models import MODELS, count_parameters, create_model
+    from disol.problems import PROBLEMS
+
+    table = Table(Column("model", no_wrap=True), *PROBLEMS, box=None, pad_edge=False)
+    for name in MODELS:
+        table.add_row(name, *(f"{count_parameters(create_model(name, problem)):,}" for problem in PROBLEMS))
+    console.print(table)
+
+
 def print_rows(rows: list[tuple[str, str]]) -> None:
     """Print names and values."""
     table = Table(box=None, pad_edge=False, show_header=False)

@@ -1,0 +1,111 @@
+"""Errors of predictions, one number for each case, in float64.
+
+All but `grid_mae` look at the case's own domain only. `grid_mae` counts every pixel of the grid, as the paper's tables
+do; where prediction and reference are 0 outside the domain, as those of a network and of a file are, it is the
+coverage of the grid times `mean_absolute_error`. A vector field is one long vector: components weigh the same.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Fields = Float[Tensor, "case field height width"]
+Domain = Bool[Tensor, "case 1 height width"]
+PerCase = Float[Tensor, " case"]
+
+
+def relative_l2(prediction: Fields, reference: Fields, domain: Domain) -> PerCase:
+    """‖û − u‖₂ / ‖u‖₂ over the domain; where u = 0 it is 0 for û = 0 and 1 for any other û."""
+    error, size = (on_domain(field, domain).norm(dim=1) for field in (difference(prediction, reference), reference))
+    return ratio(error, size)
+
+
+def relative_l1(prediction: Fields, reference: Fields, domain: Domain) -> PerCase:
+    """‖û − u‖₁ / ‖u‖₁ over the domain; where u = 0 it is 0 for û = 0 and 1 for any other û."""
+    error, size = (on_domain(field, domain).abs().sum(1) for field in (difference(prediction, reference), reference))
+    return ratio(error, size)
+
+
+def mean_absolute_error(prediction: Fields, reference: Fields, domain: Domain) -> PerCase:
+    """Σ |û − u| / (pixels of the domain × components); 0 for an empty domain."""
+    error = on_domain(difference(prediction, reference), domain).abs().sum(1)
+    return error / (domain.sum((1, 2, 3)) * prediction.shape[1]).clamp(min=1)
+
+
+def max_error(prediction: Fields, reference: Fields, domain: Domain) -> PerCase:
+    """Largest |û − u| over the pixels of the domain and the components."""
+    return on_domain(difference(prediction, reference), domain).abs().amax(1)
+
+
+def grid_mae(prediction: Fields, reference: Fields, domain: Domain) -> PerCase:
+    """Σ |û − u| / (pixels of the grid × components), whatever lies outside the domain included."""
+    del domain  # its pixels count like all others
+    return difference(prediction, reference).abs().mean((1, 2, 3))
+
+
+def coverage(domain: Domain) -> PerCase:
+    """Share of the grid that is domain."""
+    return domain.double().mean((1, 2, 3))
+
+
+Metric = Callable[[Fields, Fields, Domain], PerCase]
+METRICS: dict[str, Metric] = {
+    "rel_l2": relative_l2,
+    "rel_l1": relative_l1,
+    "mae": mean_absolute_error,
+    "max_error": max_error,
+    "grid_mae": grid_mae,
+}
+
+
+def measure_patterns(
+    prediction: Fields, reference: Fields, domain: Domain, fields: tuple[str, ...]
+) -> dict[str, PerCase]:
+    """Take every metric, for all components jointly and, where there are several, for each: `rel_l2_u_x`."""
+    measured = {name: metric(prediction, reference, domain) for name, metric in METRICS.items()}
+    if len(fields) > 1:
+        for position, field in enumerate(fields):
+            part = slice(position, position + 1)
+            for name, metric in METRICS.items():
+                measured[f"{name}_{field}"] = metric(prediction[:, part], reference[:, part], domain)
+    return measured
+
+
+def squared_log_error(log_prediction: PerCase, amplitude: PerCase) -> PerCase:
+    """(ln û_lim − ln u_lim)²."""
+    return (log_prediction.double() - amplitude.double().log()).square()
+
+
+def relative_amplitude_error(log_prediction: PerCase, amplitude: PerCase) -> PerCase:
+    """|û_lim / u_lim − 1|."""
+    return (log_prediction.double() - amplitude.double().log()).expm1().abs()
+
+
+def measure_amplitudes(
+    log_prediction: PerCase, amplitude: Float[Tensor, "case *field"]
+) -> dict[str, Float[Tensor, " case"]]:
+    """Compare predicted with true amplitudes u_lim > 0; of one amplitude for each component the largest counts."""
+    largest = amplitude.double().reshape(len(amplitude), -1).amax(1)
+    return {
+        "log_amplitude": largest.log(),
+        "predicted_log_amplitude": log_prediction.double(),
+        "squared_log_error": squared_log_error(log_prediction, largest),
+        "rel_amplitude_error": relative_amplitude_error(log_prediction, largest),
+    }
+
+
+def difference(prediction: Fields, reference: Fields) -> Fields:
+    """û − u, subtracted in float64."""
+    return prediction.double() - reference.double()
+
+
+def on_domain(field: Fields, domain: Domain) -> Float[Tensor, "case value"]:
+    """Return the values of each case in a row, with 0 for those outside its domain."""
+    return torch.where(domain, field.double(), 0.0).flatten(1)
+
+
+def ratio(error: PerCase, size: PerCase) -> PerCase:
+    """Divide; where the size is 0, return 0 for no error and 1 for any."""
+    return torch.where(size > 0, error / torch.where(size > 0, size, 1.0), (error != 0).double())

@@ -1,0 +1,130 @@
+"""What an evaluation found: numbers for each case, their summaries, and a few cases to look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int, Int64
+
+from disol.channels import ChannelLayout
+from disol.data.recipe import StoreSettings
+
+# Columns of an evaluation that say what a case is, not how wrong its prediction is.
+NOT_ERRORS = ("log_amplitude", "predicted_log_amplitude")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a number is spread over cases."""
+
+    count: int
+    mean: float
+    median: float
+    p95: float
+
+
+def summarise(values: Float[np.ndarray, " case"] | Sequence[float]) -> Summary:
+    """Return mean, median and 95th percentile (interpolated linearly) over cases."""
+    numbers = np.asarray(values, dtype=float)
+    if numbers.size == 0:
+        raise ValueError("A summary needs one case or more, got none. Choose a split that has cases.")
+    with np.errstate(invalid="ignore"):  # infinite errors have no percentiles between them
+        median, p95 = np.percentile(numbers, [50, 95])
+    return Summary(numbers.size, float(numbers.mean()), float(median), float(p95))
+
+
+def correlate(first: Float[np.ndarray, " case"], second: Float[np.ndarray, " case"]) -> float:
+    """Return Pearson's correlation; 0 where one side does not vary."""
+    with np.errstate(invalid="ignore"):  # infinite predictions correlate with nothing
+        first, second = first - first.mean(), second - second.mean()
+        size = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / size if size != 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A case with its prediction, to be looked at.
+
+    rank         "best", "median" or "worst" of its file
+    exact        the pattern as stored, at each time evaluated (once for a steady problem)
+    amplitude    one number, or one for each component where patterns are scaled so
+    errors       what was measured, at each time
+    """
+
+    rank: str
+    index: int
+    shift: str
+    channels: ChannelLayout
+    inputs: Float32[np.ndarray, "channel height width"]
+    exact: Float32[np.ndarray, "frame field height width"]
+    prediction: Float32[np.ndarray, "frame field height width"]
+    amplitude: Float[np.ndarray, " scale"]
+    errors: dict[str, Float[np.ndarray, " frame"]]
+
+    def channel(self, name: str) -> Float32[np.ndarray, "height width"]:
+        """Return the input channel called `name`."""
+        return self.channels.select(self.inputs, name)
+
+    @property
+    def domain(self) -> Bool[np.ndarray, "height width"]:
+        """Where the equation holds."""
+        return self.channel("domain") > 0
+
+
+@dataclass(frozen=True, eq=False)
+class FileEvaluation:
+    """How a model does on one file.
+
+    name       short, different for each file of an evaluation
+    times      seconds of the frames evaluated; (None,) for a steady problem
+    values     by the name of a metric
+    """
+
+    name: str
+    path: Path
+    settings: StoreSettings
+    index: Int64[np.ndarray, " case"]
+    shift: tuple[str, ...]
+    outline: Int[np.ndarray, " case"]
+    coverage: Float[np.ndarray, " case"]
+    times: tuple[float | None, ...]
+    values: dict[str, Float[np.ndarray, "frame case"]]
+    examples: tuple[Example, ...]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @cached_property
+    def summaries(self) -> tuple[dict[str, Summary], ...]:
+        """Of every error, at each time."""
+        errors = {name: values for name, values in self.values.items() if name not in NOT_ERRORS}
+        return tuple(
+            {name: summarise(values[frame]) for name, values in errors.items()} for frame in range(len(self.times))
+        )
+
+    @property
+    def correlations(self) -> tuple[float, ...]:
+        """Of predicted and true ln u_lim, at each time; empty unless amplitudes were predicted."""
+        if "log_amplitude" not in self.values:
+            return ()
+        predicted, true = self.values["predicted_log_amplitude"], self.values["log_amplitude"]
+        return tuple(correlate(*frame) for frame in zip(predicted, true, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How a model does on several files.
+
+    model   what the model says about itself
+    notes   what a reader of the numbers should know
+    """
+
+    model: dict[str, Any]
+    predicts: Literal["pattern", "log-amplitude"]
+    split: str
+    device: str
+    files: tuple[FileEvaluation, ...]
+    notes: tuple[str, ...]

@@ -1,0 +1,261 @@
+"""An evaluation measures every case of its files, and refuses files the model was not made for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from known_answers import TINY, Recalling, RecallingAmplitude, offset_pattern, stored_pattern
+
+from disol.data import CaseDataset, StoreSettings, create_store, open_store
+from disol.evaluation.evaluate import distinct_names, evaluate
+from disol.evaluation.metrics import METRICS
+from disol.models import create_model, import_published, load_checkpoint, save_checkpoint
+from disol.problems import PROBLEMS
+
+ALL_TIMES = tuple(2.0 * frame for frame in range(1, 26))
+
+
+def problem_of(path: Path) -> str:
+    return open_store(path).settings.problem
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return save_checkpoint(tmp_path / "run", create_model("disol", "poisson", **TINY), "poisson", resolution=16)
+
+
+@pytest.mark.parametrize("kind", ["poisson", "shapes", "elasticity", "published", "heat"])
+def test_the_stored_pattern_has_no_error(kind, files):
+    found = evaluate(Recalling(problem_of(files[kind]), files[kind], stored_pattern), files[kind])
+    for name, values in found.files[0].values.items():
+        assert not values.any(), name
+
+
+@pytest.mark.parametrize("kind", ["poisson", "elasticity", "published", "heat"])
+def test_a_constant_offset_has_the_error_it_must_have(kind, files):
+    found = evaluate(Recalling(problem_of(files[kind]), files[kind], offset_pattern), files[kind], batch=3).files[0]
+    stored = open_store(files[kind]).read()
+    pattern, domain = stored["pattern"].astype(float), stored["domain"]
+    pattern = pattern[:, [0, 3, 6, 9, 14, 19, 24]] if kind == "heat" else pattern[:, None]
+    squares = (pattern**2).sum((2, 3, 4)).T
+    pixels = pattern.shape[2] * domain.sum((1, 2))
+    assert found.values["mae"] == pytest.approx(0.25, rel=1e-6)
+    assert found.values["max_error"] == pytest.approx(0.25, rel=1e-6)
+    assert found.coverage == pytest.approx(domain.mean((1, 2)))
+    assert found.values["grid_mae"] == pytest.approx(np.broadcast_to(0.25 * found.coverage, squares.shape), rel=1e-6)
+    assert found.values["rel_l2"] == pytest.approx(0.25 * np.sqrt(pixels / squares), rel=1e-6)
+
+
+def test_components_are_measured_one_by_one(files):
+    def wrong_in_x(item):
+        return item["target"] * torch.tensor([1.1, 1.0])[:, None, None]
+
+    values = evaluate(Recalling("elasticity", files["elasticity"], wrong_in_x), files["elasticity"]).files[0].values
+    assert values["rel_l2_u_x"] == pytest.approx(0.1, rel=1e-5)
+    assert not values["rel_l2_u_y"].any()
+    assert (values["rel_l2"] < values["rel_l2_u_x"]).all()
+    assert set(values) == {*METRICS, *(f"{name}_{field}" for name in METRICS for field in ("u_x", "u_y"))}
+
+
+@pytest.mark.parametrize("kind", ["poisson", "elasticity", "heat"])
+@pytest.mark.parametrize("model", ["disol", "disol-amplitude"])
+def test_the_numbers_do_not_depend_on_the_batch(model, kind, files):
+    network = create_model(model, kind, **TINY)
+    one, many = (evaluate(network, files[kind], batch=batch).files[0].values for batch in (1, 64))
+    for name in one:
+        assert one[name] == pytest.approx(many[name], rel=1e-4), name
+
+
+def test_a_split_is_part_of_the_file_and_cases_keep_their_numbers(files):
+    model = create_model("disol", "poisson", **TINY)
+    parts = [evaluate(model, files["shapes"], split=split).files[0] for split in ("train", "validation", "all")]
+    train, validation, whole = parts
+    assert sorted([*train.index, *validation.index]) == whole.index.tolist() == list(range(8))
+    for part in (train, validation):
+        assert part.values["rel_l2"][0] == pytest.approx(whole.values["rel_l2"][0, part.index], rel=1e-4)
+        assert part.shift == tuple(whole.shift[index] for index in part.index)
+    assert len(set(whole.shift)) == 7
+
+
+def test_examples_are_the_best_the_median_and_the_worst_case(files):
+    found = evaluate(create_model("disol", "poisson", **TINY), files["poisson"]).files[0]
+    order = np.argsort(found.values["rel_l2"][0])
+    assert [example.rank for example in found.examples] == ["best", "median", "worst"]
+    assert [example.index for example in found.examples] == found.index[order[[0, 3, 6]]].tolist()
+    item = CaseDataset(files["poisson"], "all")[int(order[6])]
+    assert np.array_equal(found.examples[2].exact[0], item["target"])
+    assert np.array_equal(found.examples[2].inputs, item["inputs"])
+
+
+def test_few_cases_are_shown_once(files):
+    found = evaluate(create_model("disol", "poisson", **TINY), files["fine"]).files[0]
+    assert [example.rank for example in found.examples] == ["best", "worst"]
+
+
+@pytest.mark.parametrize(
+    ("frames", "times"),
+    [(None, (2, 8, 14, 20, 30, 40, 50)), ("all", ALL_TIMES), ([20, 4.0], (20, 4))],
+)
+def test_heat_is_measured_at_each_time_asked_for(frames, times, files):
+    found = evaluate(Recalling("heat", files["heat"], stored_pattern), files["heat"], frames=frames).files[0]
+    assert found.times == times
+    assert found.values["rel_l2"].shape == (len(times), 3)
+    assert len(found.summaries) == len(times)
+    stored = open_store(files["heat"]).read()["pattern"]
+    for frame, time in enumerate(times):
+        example = found.examples[0]
+        assert np.array_equal(example.exact[frame], stored[example.index, ALL_TIMES.index(time)])
+
+
+@pytest.mark.parametrize("kind", ["poisson", "published", "heat"])
+def test_an_amplitude_model_is_measured_by_the_largest_amplitude(kind, files):
+    def too_large(item):
+        return (2 * item["amplitude"].max()).log().float()
+
+    path = files[kind]
+    evaluation = evaluate(RecallingAmplitude(problem_of(path), path, too_large), path)
+    found = evaluation.files[0]
+    amplitude = open_store(path).read()["amplitude"].reshape(len(found), -1).max(1)
+    assert evaluation.predicts == "log-amplitude"
+    assert found.values["log_amplitude"][0] == pytest.approx(np.log(amplitude))
+    for frame, summaries in enumerate(found.summaries):
+        assert summaries["squared_log_error"].mean == pytest.approx(np.log(2) ** 2, rel=1e-5)
+        assert summaries["rel_amplitude_error"].median == pytest.approx(1, rel=1e-5)
+        assert found.correlations[frame] == pytest.approx(1)
+    assert set(found.summaries[0]) == {"squared_log_error", "rel_amplitude_error"}
+    assert found.examples == ()
+
+
+def write_samples(path: Path, samples: dict[str, np.ndarray], **changes: object) -> Path:
+    """Write cases that were not drawn here into a file."""
+    equation, number = PROBLEMS["poisson"], len(samples["pattern"])
+    settings = StoreSettings(
+        problem="poisson",
+        equation=equation.equation,
+        parameters="{}",
+        channels=tuple(equation.channels),
+        fields=equation.fields,
+        conventions="published",
+        seed=0,
+        shift="",
+        shifts=("",),
+        fixed_outlines=False,
+        resolution=samples["pattern"].shape[-1],
+        num_cases=number,
+        times=(),
+        component_amplitudes=False,
+    )
+    with create_store(path, replace(settings, **changes)) as writer:
+        writer.write_chunk(0, samples)
+    return path
+
+
+def test_released_weights_have_their_published_errors_on_the_released_samples(released_data, tmp_path):
+    released = np.load(released_data / "poisson_published.npz")
+    channels = dict(zip(("domain", "dirichlet", "source"), released["inputs"].swapaxes(0, 1), strict=True))
+    samples = {**channels, "pattern": released["outputs"], "amplitude": np.ones(4)}
+    path = write_samples(tmp_path / "released.h5", samples)
+    found = evaluate(import_published(released_data / "published_poisson.safetensors"), path)
+    values = {name: measured[0] for name, measured in found.files[0].values.items()}
+    assert values["mae"].round(4).tolist() == [0.0309, 0.0194, 0.0580, 0.0777]
+    assert (100 * values["rel_l2"]).round(1).tolist() == [9.3, 8.9, 14.8, 16.4]
+    assert found.files[0].summaries[0]["grid_mae"].mean == pytest.approx(9.46e-3, abs=5e-6)
+
+
+def test_a_case_without_a_solution_is_left_out_for_amplitudes_and_said_so(tmp_path):
+    domain = np.ones((3, 16, 16), dtype=bool)
+    amplitude = np.array([1.0, 0.0, 2.0])
+    pattern = np.ones((3, 1, 16, 16), dtype=np.float32) * (amplitude > 0)[:, None, None, None]
+    samples = {"domain": domain, "dirichlet": domain, "source": pattern[:, 0], "pattern": pattern}
+    path = write_samples(tmp_path / "zero.h5", samples | {"amplitude": amplitude})
+    found = evaluate(create_model("disol-amplitude", "poisson", **TINY), path)
+    assert found.files[0].index.tolist() == [0, 2]
+    assert any("1 cases" in note and "left out" in note for note in found.notes)
+    assert np.isfinite(evaluate(create_model("disol", "poisson", **TINY), path).files[0].values["rel_l2"]).all()
+
+
+def test_predictions_that_are_no_numbers_are_counted(files):
+    broken = Recalling("poisson", files["poisson"], lambda item: item["target"] * (torch.nan if item["index"] else 1))
+    found = evaluate(broken, files["poisson"])
+    assert any("6 of 7 cases" in note and "NaN" in note for note in found.notes)
+    assert found.files[0].examples[0].index == 0
+
+
+def test_a_model_is_left_as_it_was(files):
+    model = create_model("disol", "poisson", **TINY).train()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    evaluate(model, files["poisson"])
+    assert model.training
+    assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
+
+
+def test_a_checkpoint_its_folder_and_its_model_have_the_same_errors(checkpoint, files):
+    loaded = load_checkpoint(checkpoint)
+    found = [evaluate(given, files["poisson"]) for given in (checkpoint, loaded, loaded.model)]
+    for other in found[1:]:
+        assert np.array_equal(found[0].files[0].values["rel_l2"], other.files[0].values["rel_l2"])
+    assert found[0].model["problem"] == "poisson"
+    assert found[0].notes == ()
+    assert "does not say what it was trained on" in found[2].notes[0]
+
+
+def test_another_resolution_is_evaluated_and_noted(checkpoint, files):
+    found = evaluate(checkpoint, [files["poisson"], files["fine"]])
+    assert [len(file) for file in found.files] == [7, 2]
+    assert "grid of 24 x 24, the model was trained on 16 x 16" in found.notes[0]
+    assert len(found.notes) == 1
+
+
+def test_files_that_the_model_was_not_made_for_are_refused(checkpoint, files, tmp_path):
+    amplitudes = create_model("disol-amplitude", "elasticity", **TINY)
+    elastic = save_checkpoint(tmp_path / "elastic", amplitudes, "elasticity", resolution=16)
+    slow = replace(PROBLEMS["heat"], time_scale=0.5)
+    heat = save_checkpoint(tmp_path / "heat", create_model("disol", "heat", **TINY), slow, resolution=16)
+    for model, kind, message in [
+        (checkpoint, "elasticity", "the problem 'poisson' that the model was made for, got 'elasticity'"),
+        (checkpoint, "advection-diffusion-high", "the problem 'poisson' .*, got 'advection-diffusion-high'"),
+        (elastic, "published", "the conventions 'paper' .*, got 'published'"),
+        (heat, "heat", r"the parameters .*'time_scale': 0\.5.*, got .*'time_scale': 0\.01"),
+        (create_model("disol", "heat", **TINY), "poisson", r"the channels \['domain', .*'time'\]"),
+    ]:
+        with pytest.raises(ValueError, match=message) as raised:
+            evaluate(model, files[kind])
+        assert "\n" not in str(raised.value)
+        assert "or another model." in str(raised.value)
+
+
+def test_a_file_whose_patterns_are_scaled_otherwise_is_refused(checkpoint, files, monkeypatch):
+    store = open_store(files["poisson"])
+    changed = replace(store, settings=replace(store.settings, component_amplitudes=True))
+    monkeypatch.setattr("disol.evaluation.evaluate.open_store", lambda path: changed)
+    with pytest.raises(ValueError, match=r"the normalisation 'joint' .*, got 'component'"):
+        evaluate(checkpoint, files["poisson"])
+
+
+def test_wrong_arguments_are_explained(files, tmp_path):
+    model = create_model("disol", "poisson", **TINY)
+    heat = create_model("disol", "heat", **TINY)
+    (tmp_path / "file").write_text("")
+    for network, path, settings, message in [
+        (model, [], {}, "one file of cases or more"),
+        (model, "nowhere.h5", {}, "There is no file"),
+        (model, files["poisson"], {"split": "test"}, "Unknown split 'test'"),
+        (model, files["poisson"], {"batch": 0}, "batch must be"),
+        (model, files["poisson"], {"device": "gpu"}, "Unknown device 'gpu'"),
+        (model, files["poisson"], {"frames": [2]}, "poisson is steady"),
+        (model, files["poisson"], {"out": tmp_path / "file"}, "is a file"),
+        (heat, files["heat"], {"frames": [2, 3.5]}, "25 frames from 2 s to 50 s, got 3.5"),
+        (heat, files["heat"], {"frames": []}, "got none"),
+        (heat, files["heat"], {"frames": "last"}, "seconds or 'all', got 'last'"),
+    ]:
+        with pytest.raises(ValueError, match=message) as raised:
+            evaluate(network, path, **settings)
+        assert "\n" not in str(raised.value)
+
+
+def test_files_that_share_their_name_are_told_apart(files):
+    store = open_store(files["poisson"])
+    other = open_store(files["heat"])
+    assert distinct_names([store, other, store]) == ["poisson-1", "heat", "poisson-2"]
