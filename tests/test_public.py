@@ -24,5 +24,5 @@ def test_public_names_are_listed_and_importable():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(AttributeError, match="draw.*solve_exact"):
+    with pytest.raises(AttributeError, match=r"draw.*solve_exact"):
         disol.solve  # noqa: B018

@@ -35,6 +35,7 @@ def main() -> None:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/] {one_line(error)}")
         sys.exit(2)
     except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; generate and train go on with --resume")
         sys.exit(130)
 
 

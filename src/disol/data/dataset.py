@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,11 @@ class DeviceCases:
         """Where the cases are."""
         return self.arrays["index"].device
 
+    @cached_property
+    def shares_of_trained_time(self) -> Float[Tensor, " frame"]:
+        """Share of 20 s that each frame is at, copied to the device once."""
+        return torch.tensor(self.settings.times, device=self.device) / TRAINED_UNTIL
+
     @property
     def num_trained_frames(self) -> int:
         """Number of frames of a transient problem that are for training, those up to 20 s."""
@@ -145,8 +151,7 @@ class DeviceCases:
         stacked = torch.empty(len(indices), len(self.settings.channels), size, size, device=self.device)
         for position, channel in enumerate(self.settings.channels):
             if channel == "time":
-                times = torch.tensor(self.settings.times, device=self.device) / TRAINED_UNTIL
-                stacked[:, position] = times[frames][:, None, None]
+                stacked[:, position] = self.shares_of_trained_time[frames][:, None, None]
             else:
                 stacked[:, position] = self.arrays[channel][indices]
         return stacked

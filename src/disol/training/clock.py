@@ -1,0 +1,88 @@
+"""How far a run has come: its progress, in epochs or, for a run with a time limit, in seconds."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FINISHING = 1.0  # seconds kept for what follows the last epoch
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How progress runs through one epoch: `batches` steps from `start` on, each worth `per_batch`."""
+
+    start: float
+    per_batch: float
+    batches: int
+    is_last: bool
+
+    def progress(self, number: int) -> float:
+        """Return the progress before step `number`."""
+        return self.start + number * self.per_batch
+
+
+@dataclass
+class Clock:
+    """The time a run has taken, over all its sessions, and when it ends.
+
+    limit            seconds, preparation included; None for a run that ends after its epochs
+    spent            seconds of earlier sessions
+    prepared         seconds of all sessions before their first step: loading, compiling
+    step_seconds     one step, as measured
+    closing_seconds  the rest of an epoch, as measured: validating and saving
+    started          when this session began, as `read` tells the time
+    """
+
+    epochs: int
+    num_batches: int
+    limit: float | None = None
+    spent: float = 0.0
+    prepared: float = 0.0
+    step_seconds: float = 0.0
+    closing_seconds: float = 0.0
+    started: float = 0.0
+    read: Callable[[], float] = time.perf_counter
+
+    @property
+    def seconds(self) -> float:
+        """Seconds the run has taken."""
+        return self.spent + self.read() - self.started
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until a time limit that can still be used for epochs."""
+        assert self.limit is not None
+        return max(0.0, self.limit - self.seconds - FINISHING)
+
+    def ready(self) -> None:
+        """Note that the preparation of this session is over."""
+        self.prepared += self.read() - self.started
+
+    def observe(self, batches: int, step_seconds: float, closing_seconds: float) -> None:
+        """Note how long the steps of an epoch and the rest of it took."""
+        self.step_seconds, self.closing_seconds = step_seconds / batches, closing_seconds
+
+    def pace(self, epoch: int) -> Pace:
+        """Plan the next epoch, `epoch` counted from 0."""
+        if self.limit is not None:
+            return self.timed_pace()
+        per_batch = 1 / (self.epochs * self.num_batches)
+        return Pace(epoch / self.epochs, per_batch, self.num_batches, epoch == self.epochs - 1)
+
+    def timed_pace(self) -> Pace:
+        """Plan the next epoch of a run with a time limit; the last one is cut so that progress 1 meets the limit."""
+        trained, left = self.seconds - self.prepared, self.seconds_left
+        start = trained / (trained + left)
+        epoch_seconds = self.num_batches * self.step_seconds + self.closing_seconds
+        if left - epoch_seconds > self.step_seconds + self.closing_seconds:
+            per_batch = epoch_seconds / (trained + left) / self.num_batches
+            return Pace(start, per_batch, self.num_batches, is_last=False)
+        affordable = int((left - self.closing_seconds) / max(self.step_seconds, 1e-9))
+        batches = min(max(1, affordable), self.num_batches)
+        return Pace(start, (1 - start) / batches, batches, is_last=True)
+
+    def estimate_left(self, epoch: int) -> float:
+        """Return how many seconds are left after `epoch` epochs, as far as the last one tells."""
+        if self.limit is not None:
+            return self.seconds_left
+        return (self.epochs - epoch) * (self.num_batches * self.step_seconds + self.closing_seconds)

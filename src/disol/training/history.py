@@ -1,0 +1,117 @@
+"""What is written down after every epoch: lines of JSON, TensorBoard if it is installed, and a curve at the end."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from disol.files import written_whole
+
+FILE = "history.jsonl"
+PICTURE = "losses.png"
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch of a run.
+
+    epoch              counted from 1
+    train_loss         mean over its steps
+    validation_loss    of the model that is kept, after it
+    learning_rate      of its last step
+    seconds            since the run was started, over all sessions
+    cases_per_second   in its steps
+    """
+
+    epoch: int
+    train_loss: float
+    validation_loss: float
+    learning_rate: float
+    seconds: float
+    cases_per_second: float
+
+
+class History:
+    """The records of a run's epochs, each on the disk as soon as it is added."""
+
+    def __init__(self, folder: Path, done: int) -> None:
+        self.path = folder / FILE
+        self.records = read_history(folder)[:done]
+        with written_whole(self.path) as path:
+            path.write_text("".join(map(line, self.records)))
+        self.file = self.path.open("a")
+        self.board = open_board(folder, done)
+
+    def __enter__(self) -> "History":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.file.close()
+        if self.board is not None:
+            self.board.close()
+
+    def add(self, record: EpochRecord) -> None:
+        """Write down an epoch."""
+        self.records.append(record)
+        self.file.write(line(record))
+        self.file.flush()
+        if self.board is not None:
+            for name in ("train_loss", "validation_loss", "learning_rate"):
+                self.board.add_scalar(name, getattr(record, name), record.epoch)
+            self.board.flush()
+
+
+def line(record: EpochRecord) -> str:
+    """Write a record as a line of JSON."""
+    return json.dumps(asdict(record)) + "\n"
+
+
+def read_history(folder: str | Path) -> list[EpochRecord]:
+    """Read the records of a run; a last line that was cut off is left out."""
+    path = Path(folder) / FILE
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [EpochRecord(**json.loads(text)) for text in lines if text.endswith("\n")]
+
+
+def open_board(folder: Path, done: int) -> Any:
+    """Open a TensorBoard log, if it is installed."""
+    if find_spec("tensorboard") is None:
+        return None
+    from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+
+    return SummaryWriter(folder / "tensorboard", purge_step=done + 1)
+
+
+def plot_losses(records: Sequence[EpochRecord], title: str) -> Figure:
+    """Plot training and validation loss over epochs, and mark the best."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot(
+        xlabel="epoch", ylabel="loss", title=title, yscale="log" if all(map(is_positive, records)) else "linear"
+    )
+    epochs = [record.epoch for record in records]
+    axes.plot(epochs, [record.train_loss for record in records], label="training")
+    axes.plot(epochs, [record.validation_loss for record in records], label="validation")
+    best = min(records, key=lambda record: record.validation_loss)
+    axes.plot(best.epoch, best.validation_loss, "o", color="C1", label=f"best: {best.validation_loss:.3g}")
+    axes.legend()
+    return figure
+
+
+def is_positive(record: EpochRecord) -> bool:
+    """Tell whether a logarithmic axis can show a record."""
+    return record.train_loss > 0 and record.validation_loss > 0
+
+
+def write_curve(folder: Path, title: str) -> None:
+    """Draw the losses of a run into its folder."""
+    records = read_history(folder)
+    if records:
+        with written_whole(folder / PICTURE) as path:
+            plot_losses(records, title).savefig(path, dpi=150)

@@ -1,0 +1,95 @@
+"""One step of training does what it says, in any precision."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from disol.data import CaseDataset
+from disol.models import create_model
+from disol.training.config import RECIPES, TrainSettings
+from disol.training.devices import launch
+from disol.training.loop import Training, clip_gradients, decay_at, move_average
+from disol.training.plan import Share, plan_epoch, validation_batches
+from disol.training.symmetry import IDENTITY, Symmetries
+
+SMALL = {"width": 4, "depth": 2, "gated_skips": 1}
+
+
+def training_of(**settings) -> Training:
+    torch.manual_seed(0)
+    return Training(launch("cpu"), create_model("disol", "poisson", **SMALL), TrainSettings(**settings))
+
+
+@pytest.fixture
+def batch(file_of: Callable[..., Path]) -> dict[str, torch.Tensor]:
+    return CaseDataset(file_of("poisson"), "train").to_device("cpu").batch(torch.arange(8))
+
+
+def test_low_precision_rounds_neither_targets_nor_losses(batch: dict[str, torch.Tensor]) -> None:
+    training = training_of(precision="bfloat16")
+    shifted = {**batch, "target": batch["target"] + 1e-5}
+    with torch.no_grad():
+        exact, rounded = (training_of(precision=name).losses(batch) for name in ("float32", "bfloat16"))
+        change = (training.losses(shifted) - rounded).abs()
+    assert not torch.equal(exact, rounded)
+    torch.testing.assert_close(exact, rounded, rtol=2e-2, atol=2e-3)
+    assert change.min() > 1e-7
+
+
+def test_a_published_step_is_one_of_plain_adam(batch: dict[str, torch.Tensor]) -> None:
+    torch.manual_seed(0)
+    network = create_model("disol", "poisson", **SMALL)
+    adam = torch.optim.Adam(network.parameters(), lr=1e-4, weight_decay=1e-5)
+    training = training_of(**RECIPES["published"].as_dict())
+    for _ in range(3):
+        training.step(batch, 0.5)
+        (network(batch["inputs"]) - batch["target"]).abs().mean().backward()
+        adam.step()
+        adam.zero_grad()
+    for ours, theirs, kept in zip(
+        training.network.parameters(), network.parameters(), training.averaged.parameters(), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+        assert torch.equal(ours, kept)
+
+
+def test_the_moving_average_forgets_where_it_started() -> None:
+    averaged, weights = [torch.tensor(5.0)], [torch.tensor(1.0)]
+    for step in range(1, 200):
+        move_average(averaged, weights, decay_at(step, 0.999))
+    assert float(averaged[0]) == pytest.approx(1.0, abs=1e-3)
+    assert decay_at(10**6, 0.999) == 0.999
+    assert decay_at(1, 0.0) == 0.0
+
+
+def test_gradients_are_shortened_only_if_asked() -> None:
+    for largest, expected in ((0.0, 10.0), (1.0, 1.0), (20.0, 10.0)):
+        weight = nn.Parameter(torch.zeros(2))
+        weight.grad = torch.tensor([6.0, 8.0])
+        assert float(clip_gradients([weight], largest)) == 10.0
+        assert float(weight.grad.norm()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_an_epoch_is_a_function_of_seed_and_number(file_of: Callable[..., Path]) -> None:
+    cases = CaseDataset(file_of("heat"), "train").to_device("cpu")
+    symmetries = Symmetries.of((IDENTITY,), cases.settings, "cpu")
+    plans = [plan_epoch(cases, symmetries, seed=seed, epoch=epoch, batch=5) for seed, epoch in ((1, 2), (1, 2), (2, 1))]
+    assert torch.equal(plans[0].indices, plans[1].indices)
+    assert torch.equal(plans[0].frames, plans[1].frames)
+    assert not torch.equal(plans[0].indices, plans[2].indices)
+    assert plans[0].indices.shape == (6, 5)
+    assert len(plans[0].indices.unique()) == 30
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_validation_counts_every_case_once(file_of: Callable[..., Path], processes: int) -> None:
+    cases = CaseDataset(file_of("heat"), "validation").to_device("cpu")
+    seen = []
+    for rank in range(processes):
+        for batch, counts in validation_batches(cases, 6, Share(rank, processes)):
+            assert len(counts) == 6 // processes
+            seen += batch["index"][counts].tolist()
+    assert sorted(seen) == sorted(cases.arrays["index"].tolist())

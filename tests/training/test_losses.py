@@ -1,0 +1,51 @@
+"""Losses are what their names say."""
+
+import pytest
+import torch
+
+from disol.models import create_model
+from disol.training.losses import LOSSES, log_amplitude_error, training_loss, validation_loss
+
+
+def batch_of(target: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"target": target, "amplitude": torch.full((len(target),), 2.0, dtype=torch.float64)}
+
+
+def test_the_grid_loss_counts_pixels_outside_the_domain() -> None:
+    target = torch.zeros(1, 1, 4, 4)
+    target[..., :2, :] = 1.0
+    assert LOSSES["grid-l1"](torch.zeros(1, 1, 4, 4), batch_of(target)).tolist() == [0.5]
+
+
+@pytest.mark.parametrize("name", ["relative-l1", "relative-l2"])
+def test_relative_losses_ignore_scale_and_the_size_of_the_domain(name: str) -> None:
+    target = torch.randn(3, 2, 4, 4, generator=torch.Generator().manual_seed(0))
+    loss = LOSSES[name]
+    torch.testing.assert_close(loss(1.1 * target, batch_of(target)), torch.full((3,), 0.1))
+    torch.testing.assert_close(loss(11 * target, batch_of(10 * target)), torch.full((3,), 0.1))
+    padded = [torch.nn.functional.pad(values, (0, 4)) for values in (1.1 * target, target)]
+    torch.testing.assert_close(loss(padded[0], batch_of(padded[1])), torch.full((3,), 0.1))
+
+
+@pytest.mark.parametrize("loss", LOSSES.values())
+def test_an_exact_prediction_has_no_loss_and_a_finite_gradient(loss) -> None:
+    for target in (torch.ones(2, 1, 4, 4), torch.zeros(2, 1, 4, 4)):
+        prediction = target.clone().requires_grad_()
+        loss(prediction, batch_of(target)).sum().backward()
+        assert loss(prediction, batch_of(target)).max() < 2
+        assert prediction.grad.isfinite().all()
+
+
+def test_the_amplitude_is_the_largest_of_all_fields() -> None:
+    joint = {"amplitude": torch.tensor([2.0, 3.0], dtype=torch.float64)}
+    components = {"amplitude": torch.tensor([[2.0, 1.0], [0.5, 3.0]], dtype=torch.float64)}
+    for batch in (joint, components):
+        errors = log_amplitude_error(torch.log(torch.tensor([2.0, 6.0])), batch)
+        torch.testing.assert_close(errors, torch.tensor([0.0, torch.log(torch.tensor(2.0)) ** 2]))
+
+
+def test_a_network_is_judged_by_what_it_predicts() -> None:
+    pattern, amplitude = (create_model(name, "poisson") for name in ("disol", "disol-amplitude"))
+    assert training_loss(pattern, "relative-l2") is LOSSES["relative-l2"]
+    assert validation_loss(pattern) is LOSSES["grid-l1"]
+    assert training_loss(amplitude, "relative-l2") is validation_loss(amplitude) is log_amplitude_error

@@ -1,0 +1,152 @@
+"""A run can be stopped at any moment, and ends as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from disol.models import load_checkpoint
+from disol.training import RunReport, read_history
+from disol.training.run import Run
+
+Train = Callable[..., RunReport]
+EPOCHS = 20
+SCRIPT = """
+import sys
+from disol.training import train
+train("poisson", sys.argv[1], sys.argv[2], overrides=["train.batch=8", "train.epochs=20"], device="cpu",
+      model_settings={"width": 4, "depth": 2, "gated_skips": 1})
+"""
+
+
+@contextmanager
+def stopped_after(epochs: int) -> Iterator[None]:
+    """Let Ctrl-C arrive in the epoch after `epochs`."""
+    train_epoch = Run.train_epoch
+
+    def interrupted(run, pace, tell):
+        if run.epoch == epochs:
+            raise KeyboardInterrupt
+        return train_epoch(run, pace, tell)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(Run, "train_epoch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def losses(folder: Path) -> list[tuple[float, float, float]]:
+    return [(record.train_loss, record.validation_loss, record.learning_rate) for record in read_history(folder)]
+
+
+def assert_same_result(first: Path, second: Path) -> None:
+    assert losses(first) == losses(second)
+    ours, theirs = (load_checkpoint(folder).model.state_dict() for folder in (first, second))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize(
+    ("problem", "recipe", "changes"),
+    [("poisson", "fast", []), ("heat", "fast", []), ("poisson", "published", ["train.plateau_patience=0"])],
+)
+def test_a_resumed_run_is_bit_for_bit_the_undisturbed_one(
+    train_small: Train, tmp_path: Path, problem: str, recipe: str, changes: list[str]
+) -> None:
+    options = {"problem": problem, "recipe": recipe, "seed": 5}
+    train_small("straight", *changes, **options)
+    with stopped_after(2):
+        train_small("stopped", *changes, **options)
+    assert len(read_history(tmp_path / "stopped")) == 2
+    report = train_small("stopped", *changes, resume=True, **options)
+    assert report.epochs == 4
+    assert_same_result(tmp_path / "straight", tmp_path / "stopped")
+
+
+def test_a_killed_run_loses_at_most_one_epoch(train_small: Train, file_of: Callable[..., Path], tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, tmp_path / "script.py", file_of("poisson"), folder]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while len(read_history(folder)) < 3 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    written = len(read_history(folder))
+    assert 3 <= written < EPOCHS
+    assert load_checkpoint(folder / "last", state=True).state["epoch"] >= written - 1
+    assert load_checkpoint(folder).metrics["epoch"] <= written + 1
+    train_small("killed", epochs=EPOCHS, resume=True)
+    train_small("straight", epochs=EPOCHS)
+    assert_same_result(tmp_path / "straight", folder)
+
+
+def test_a_run_killed_before_its_first_state_starts_again(train_small: Train, tmp_path: Path) -> None:
+    (tmp_path / "run" / "last" / ".unfinished-abc").mkdir(parents=True)
+    assert train_small("run", resume=True, epochs=1).epochs == 1
+    assert not (tmp_path / "run" / "last").exists()
+
+
+def test_resuming_what_does_not_exist_starts_it(train_small: Train, tmp_path: Path) -> None:
+    train_small("resumed", resume=True)
+    train_small("started")
+    assert_same_result(tmp_path / "resumed", tmp_path / "started")
+
+
+def test_a_finished_run_is_left_alone(train_small: Train, tmp_path: Path) -> None:
+    report = train_small("run")
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+    assert train_small("run", resume=True) == report
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()} == before
+    with pytest.raises(ValueError, match=r"was begun with train.epochs=4, now asked for 9"):
+        train_small("run", resume=True, epochs=9)
+
+
+def test_a_run_killed_while_it_finished_is_tidied_up(train_small: Train, tmp_path: Path) -> None:
+    report = train_small("run")
+    (tmp_path / "run" / "last" / "incoming").mkdir(parents=True)
+    assert train_small("run", resume=True) == report
+    assert not (tmp_path / "run" / "last").exists()
+
+
+def test_a_folder_is_not_overwritten(train_small: Train, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").touch()
+    for resume in (False, True):
+        with pytest.raises(ValueError, match=r"run exists already. Resume it, remove it, or choose another --out"):
+            train_small("run", resume=resume)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 9}, r"train.epochs=4, now asked for 9"),
+        ({"seed": 1}, r"seed=0, now asked for 1"),
+        ({"minutes": 1}, r"minutes=None, now asked for 1.0"),
+        ({"model_settings": {"width": 8, "depth": 2, "gated_skips": 1}}, r"model.width=4, now asked for 8"),
+        ({"model": "unet", "model_settings": {}}, r"model='disol', now asked for 'unet'"),
+    ],
+)
+def test_a_run_is_not_continued_with_other_settings(train_small: Train, options: dict, message: str) -> None:
+    with stopped_after(1):
+        train_small("run")
+    with pytest.raises(ValueError, match=rf"was begun with {message}. Ask for the same"):
+        train_small("run", resume=True, **options)
+
+
+def test_a_time_limit_counts_all_sessions(train_small: Train, tmp_path: Path) -> None:
+    with stopped_after(2):
+        train_small("run", minutes=0.06)
+    spent = load_checkpoint(tmp_path / "run" / "last", state=True).state["seconds"]
+    started = time.perf_counter()
+    report = train_small("run", minutes=0.06, resume=True)
+    assert time.perf_counter() - started < 3.6 - spent + 1.0
+    assert report.seconds < 3.6 + 1.0
+    assert read_history(tmp_path / "run")[-1].learning_rate < 0.05 * 2e-3

@@ -1,0 +1,105 @@
+"""A symmetry turns an exactly solved case into an exactly solved case."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from disol import PROBLEMS, draw, solve_exact
+from disol.data import CaseDataset
+from disol.data.recipe import read_recipe
+from disol.training.symmetry import IDENTITY, SQUARE_GROUP, Symmetries, elements_of
+
+SIDE = 16
+SYMMETRIC = [("poisson", "paper"), ("heat", "paper"), ("elasticity", "paper"), ("elasticity", "published")]
+
+
+def symmetries(problem: str, conventions: str = "paper") -> Symmetries:
+    stored = read_recipe(problem, 0, None, conventions, SIDE).settings(1)
+    return Symmetries.of(elements_of(PROBLEMS[problem]), stored, "cpu")
+
+
+def solved(problem: str, conventions: str, inputs: np.ndarray) -> dict[str, torch.Tensor]:
+    """Solve the problem that stacked channels pose, as a batch of one case."""
+    data = dict(zip(PROBLEMS[problem].channels, inputs, strict=True))
+    if "time" in data:
+        data["times"] = [round(20.0 * float(data.pop("time")[0, 0]))]
+    exact = solve_exact(problem, conventions=conventions, **data)
+    pattern = exact.pattern[0] if problem == "heat" else exact.pattern
+    return {
+        "inputs": torch.from_numpy(inputs)[None],
+        "target": torch.from_numpy(pattern).float()[None],
+        "domain": torch.from_numpy(exact.domain)[None, None],
+        "amplitude": torch.from_numpy(np.asarray(exact.amplitude))[None],
+    }
+
+
+@pytest.mark.parametrize(("problem", "conventions"), SYMMETRIC)
+@settings(max_examples=10)
+@given(index=st.integers(0, 1000))
+def test_a_moved_case_has_the_moved_solution(problem: str, conventions: str, index: int) -> None:
+    group = symmetries(problem, conventions)
+    case = solved(problem, conventions, draw(problem, 7, index, resolution=SIDE, conventions=conventions).inputs)
+    for number in range(len(SQUARE_GROUP)):
+        moved = group.apply(case, torch.tensor([number]))
+        again = solved(problem, conventions, moved["inputs"][0].numpy())
+        for name, expected in again.items():
+            torch.testing.assert_close(moved[name], expected, rtol=1e-6, atol=2e-6)
+
+
+def test_a_mirrored_case_of_advection_has_another_solution() -> None:
+    problem = "advection-diffusion-high"
+    stored = read_recipe(problem, 0, None, "paper", SIDE).settings(1)
+    case = solved(problem, "paper", draw(problem, 7, 0, resolution=SIDE).inputs)
+    moved = Symmetries.of(SQUARE_GROUP, stored, "cpu").apply(case, torch.tensor([1]))
+    assert (solved(problem, "paper", moved["inputs"][0].numpy())["target"] - moved["target"]).abs().max() > 1e-2
+    assert elements_of(PROBLEMS[problem]) == (IDENTITY,)
+
+
+def random_batch(file: Path) -> dict[str, torch.Tensor]:
+    cases = CaseDataset(file, "all").to_device("cpu")
+    indices = torch.arange(8)
+    return cases.batch(indices, frames=indices % 3 if cases.settings.times else None)
+
+
+@pytest.mark.parametrize(("problem", "conventions"), SYMMETRIC)
+def test_the_symmetries_form_a_group(file_of: Callable[..., Path], problem: str, conventions: str) -> None:
+    batch = random_batch(file_of(problem, conventions))
+    group = symmetries(problem, conventions)
+    images = [group.apply(batch, torch.full((8,), number)) for number in range(8)]
+
+    def position(moved: dict[str, torch.Tensor]) -> int:
+        [found] = [
+            number
+            for number, image in enumerate(images)
+            if all(torch.allclose(moved[name], image[name], atol=1e-6) for name in batch)
+        ]
+        return found
+
+    products = [[position(group.apply(image, torch.full((8,), number))) for image in images] for number in range(8)]
+    assert position(batch) == SQUARE_GROUP.index(IDENTITY) == 0
+    for number in range(8):
+        assert sorted(products[number]) == list(range(8))  # hence an inverse, too
+        assert sorted(row[number] for row in products) == list(range(8))
+
+
+def test_each_case_is_moved_by_its_own_element(file_of: Callable[..., Path]) -> None:
+    batch = random_batch(file_of("elasticity"))
+    group = symmetries("elasticity")
+    together = group.apply(batch, torch.arange(8))
+    for number in range(8):
+        alone = group.apply(batch, torch.full((8,), number))
+        for name in batch:
+            assert torch.equal(together[name][number], alone[name][number])
+
+
+def test_elements_are_drawn_alike_from_alike_generators_and_all_of_them_occur() -> None:
+    group = symmetries("poisson")
+    drawn = [group.draw(200, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    assert set(drawn[0].tolist()) == set(range(8))

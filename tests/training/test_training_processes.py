@@ -1,0 +1,39 @@
+"""Several processes with the same global batches train as one does."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from disol.models import load_checkpoint
+from disol.training import RunReport, read_history
+
+SCRIPT = """
+import sys
+from disol.training import train
+train("heat", sys.argv[1], sys.argv[2], overrides=["train.batch=8", "train.epochs=4"], device="cpu",
+      model_settings={"width": 4, "depth": 2, "gated_skips": 1})
+"""
+
+
+def test_two_processes_train_as_one_does(
+    train_small: Callable[..., RunReport], file_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*launcher, str(script), str(file_of("heat")), str(tmp_path / "two")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    train_small("one", problem="heat")
+    one, two = (read_history(tmp_path / name) for name in ("one", "two"))
+    for ours, theirs in zip(one, two, strict=True):
+        assert ours.train_loss == pytest.approx(theirs.train_loss, abs=1e-5)
+        assert ours.validation_loss == pytest.approx(theirs.validation_loss, abs=1e-5)
+        assert ours.learning_rate == theirs.learning_rate
+    first, second = (load_checkpoint(tmp_path / name).model.state_dict() for name in ("one", "two"))
+    for name, weight in first.items():
+        torch.testing.assert_close(weight, second[name], rtol=1e-3, atol=1e-4)

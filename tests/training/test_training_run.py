@@ -1,0 +1,170 @@
+"""Runs learn, stop when asked, and say what is wrong."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from disol.data import CaseDataset
+from disol.models import load_checkpoint
+from disol.training import EpochRecord, RunReport, read_history, train
+from disol.training import loop as loop_module
+from disol.training.display import describe
+
+Train = Callable[..., RunReport]
+
+
+def test_the_loss_falls(train_small: Train, tmp_path: Path) -> None:
+    report = train_small(epochs=25)
+    records = read_history(tmp_path / "run")
+    assert [record.epoch for record in records] == list(range(1, 26))
+    assert records[-1].train_loss < 0.5 * records[0].train_loss
+    assert report.validation_loss == min(record.validation_loss for record in records) < records[0].validation_loss / 2
+
+
+@pytest.mark.parametrize("problem", ["advection-diffusion-high", "elasticity", "heat"])
+def test_every_problem_trains(train_small: Train, tmp_path: Path, problem: str) -> None:
+    train_small("run", problem=problem, epochs=12)
+    losses = [record.train_loss for record in read_history(tmp_path / "run")]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])  # random symmetries and frames make single epochs uneven
+
+
+def test_the_amplitude_trains(train_small: Train, tmp_path: Path) -> None:
+    report = train_small("run", "train.averaging=0", model="disol-amplitude", epochs=10)
+    assert report.validation_loss < 0.5 * read_history(tmp_path / "run")[0].validation_loss
+    assert load_checkpoint(tmp_path / "run").model.predicts == "log-amplitude"
+
+
+def test_every_choice_can_be_switched(train_small: Train, tmp_path: Path) -> None:
+    changes = {
+        "train.symmetry": "false",
+        "train.averaging": "0",
+        "train.gradient_clip": "0",
+        "train.optimizer": "adam",
+        "train.schedule": "linear",
+        "train.loss": "relative-l2",
+        "train.precision": "bfloat16",
+    }
+    train_small("default", epochs=2)
+    for name, value in changes.items():
+        train_small(name, f"{name}={value}", epochs=2)
+    results = {name: read_history(tmp_path / name)[-1].validation_loss for name in ("default", *changes)}
+    assert len(set(results.values())) == len(results)
+
+
+def test_channels_last_changes_the_memory_and_not_the_losses(train_small: Train, tmp_path: Path) -> None:
+    for name in ("true", "false"):
+        train_small(name, f"train.channels_last={name}", epochs=2)
+    first, second = (read_history(tmp_path / name) for name in ("true", "false"))
+    for one, other in zip(first, second, strict=True):
+        assert one.train_loss == pytest.approx(other.train_loss, rel=1e-4)
+        assert one.validation_loss == pytest.approx(other.validation_loss, rel=1e-4)
+
+
+def test_a_finished_run_leaves_a_checkpoint_with_the_loss_it_claims(
+    train_small: Train, file_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    report = train_small("run")
+    names = {"config.json", "model.safetensors", "metrics.json", "history.jsonl", "losses.png"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} - {"tensorboard"} == names
+    best = load_checkpoint(tmp_path / "run", "poisson")
+    cases = CaseDataset(file_of("poisson"), "validation").to_device("cpu")
+    batch = cases.batch(torch.arange(len(cases)))
+    with torch.no_grad():
+        grid_mae = (best.model(batch["inputs"]) - batch["target"]).abs().mean()
+    assert float(grid_mae) == pytest.approx(report.validation_loss, rel=1e-5)
+    assert best.metrics["validation_loss"] == report.validation_loss
+    assert best.metrics["finished"]
+    assert best.metrics["run"]["train.batch"] == 8
+    assert (best.resolution, best.conventions) == (16, "paper")
+    assert str(report).startswith(f"{tmp_path / 'run'}: validation loss")
+
+
+def test_validation_of_heat_is_not_random(train_small: Train, tmp_path: Path) -> None:
+    train_small("run", "train.learning_rate=0", problem="heat", epochs=3)
+    records = read_history(tmp_path / "run")
+    assert len({record.validation_loss for record in records}) == 1
+    assert len({record.train_loss for record in records}) == 3
+
+
+def test_the_published_recipe_lowers_its_rate_on_a_plateau(train_small: Train, tmp_path: Path) -> None:
+    # Steps this small change nothing.
+    train_small("run", "train.plateau_patience=1", "train.learning_rate=1e-12", recipe="published", epochs=8)
+    rates = [record.learning_rate for record in read_history(tmp_path / "run")]
+    assert rates == [1e-12 * share for share in (1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125)]
+
+
+def test_a_run_with_a_time_limit_ends_in_time_with_its_rate_at_zero(train_small: Train, tmp_path: Path) -> None:
+    started = time.perf_counter()
+    report = train_small("run", "train.learning_rate=1e-3", minutes=0.08)
+    assert time.perf_counter() - started < 4.8 + 1.0  # other tests run meanwhile
+    records = read_history(tmp_path / "run")
+    assert report.epochs == len(records) > 3
+    assert max(record.learning_rate for record in records) > 0.5e-3
+    assert records[-1].learning_rate < 0.02e-3
+
+
+def test_a_diverging_run_stops_and_keeps_what_was_good(
+    train_small: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip, steps, trials = loop_module.clip_gradients, [], 2
+
+    def poison(weights, largest):
+        steps.append(1)
+        if len(steps) == trials + 10:  # in the third epoch
+            weights[0].grad.fill_(torch.nan)
+        return clip(weights, largest)
+
+    monkeypatch.setattr(loop_module, "TRIAL_STEPS", trials - 1)
+    monkeypatch.setattr(loop_module, "clip_gradients", poison)
+    with pytest.raises(
+        ValueError, match=r"loss must stay finite, but is nan in epoch 3. .* best model of epoch 2, and"
+    ):
+        train_small("run", epochs=5)
+    assert load_checkpoint(tmp_path / "run").metrics["epoch"] == 2
+    assert load_checkpoint(tmp_path / "run" / "last", state=True).state["epoch"] == 2
+    assert len(read_history(tmp_path / "run")) == 2
+
+
+def test_a_run_that_diverges_at_once_says_that_nothing_was_kept(train_small: Train) -> None:
+    with pytest.raises(ValueError, match=r"in epoch 1. .* holds no model yet"):
+        train_small("run", "train.learning_rate=1e38", "train.warmup=0", "train.averaging=0")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"problem": "heat"}, r"holds cases of 'poisson', not of 'heat'. Train on the problem poisson"),
+        ({"overrides": ["train.batch=33"]}, r"has 32 training cases, fewer than one batch of 33. .*train.batch=32"),
+        ({"device": "tpu"}, r"Unknown device 'tpu'. Use auto, cpu, cuda or cuda:NUMBER"),
+        ({"device": "cuda:99"}, r"'cuda:99' was asked for, but there are \d+ CUDA devices"),
+        ({"minutes": 0}, r"minutes must be positive"),
+        ({"seed": -1}, r"seed must not be negative"),
+        ({"model_settings": {"size": 3}}, r"has no setting 'size'"),
+    ],
+)
+def test_what_cannot_be_trained_is_explained_before_anything_is_written(
+    file_of: Callable[..., Path], tmp_path: Path, options: dict, message: str
+) -> None:
+    problem = options.pop("problem", "poisson")
+    with pytest.raises(ValueError, match=message):
+        train(problem, file_of("poisson"), tmp_path / "run", **{"overrides": ["train.batch=8"], **options})
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_numbers_in_the_equation_are_another_problem(file_of: Callable[..., Path], tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from disol import PROBLEMS
+
+    with pytest.raises(ValueError, match=r"was generated with diffusion=1.0, but poisson has diffusion=0.5"):
+        train(replace(PROBLEMS["poisson"], diffusion=0.5), file_of("poisson"), tmp_path / "run")
+
+
+def test_an_epoch_is_reported_in_one_line() -> None:
+    record = EpochRecord(3, 0.01, 0.02, 1e-3, 60.0, 12_345.6)
+    line = "epoch 3  train 1.000e-02  validation 2.000e-02  best 1.500e-02  12,346 cases/s  0:01:30 left"
+    assert describe(record, best=0.015, seconds_left=90.2) == line
