@@ -80,3 +80,47 @@ def test_problems_are_listed():
 
 def test_the_version_is_shown():
     assert run("--version").stdout == f"disol {disol.__version__}\n"
+
+
+def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
+    made = run(
+        "generate", "poisson", "--cases", "10", "--resolution", "16", "--device", "cpu", "--out", "a.h5", cwd=tmp_path
+    )
+    assert made.returncode == 0, made.stderr
+    small = [
+        "--set",
+        "model.width=4",
+        "--set",
+        "model.depth=2",
+        "--set",
+        "model.gated_skips=1",
+        "--set",
+        "train.batch=4",
+    ]
+    options = [
+        "train",
+        "poisson",
+        "--data",
+        "a.h5",
+        "--out",
+        "run",
+        "--set",
+        "train.epochs=2",
+        "--device",
+        "cpu",
+        *small,
+    ]
+    trained = run(*options, cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert "validation loss" in trained.stdout
+    evaluated = run("evaluate", "run", "--data", "a.h5", "--split", "validation", cwd=tmp_path)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "rel_l2" in evaluated.stdout
+    assert (tmp_path / "run" / "evaluation" / "evaluation.json").exists()
+    again = run(*options, cwd=tmp_path)
+    assert again.returncode == 2
+    assert len(again.stderr.strip().splitlines()) == 1
+
+
+def test_models_are_listed_with_their_sizes():
+    assert "128,823" in run("models").stdout

@@ -221,6 +221,8 @@ def evaluate(
     folder = run / "evaluation" if out is None else out
     evaluation = evaluate_model(run, data, split=split, device=device, out=folder)
     console.print(evaluation_table(evaluation))
+    for note in evaluation.notes:
+        console.print(f"note: {note}", soft_wrap=True)
     console.print(f"written {folder}", soft_wrap=True)
 
 

@@ -107,13 +107,12 @@ def choose_backend(device: str) -> Backend:
     """Return the back end for a device: "cpu", "cuda", "cuda:1", or "auto" (a GPU if there is one)."""
     if device == "cpu":
         return CpuBackend()
-    if device != "auto" and device.partition(":")[0] != "cuda":
-        raise ValueError(f"Unknown device {device!r}. Use auto, cpu, cuda or cuda:NUMBER.")
     # torch takes seconds to import and only a GPU needs it; worker processes, which import this module, never do.
-    from disol.data.device import find_device, solve_on  # noqa: PLC0415
+    from disol.data.device import solve_on  # noqa: PLC0415
+    from disol.devices import find_device  # noqa: PLC0415
 
     found = find_device(device)
-    return CpuBackend() if found is None else DeviceBackend(partial(solve_on, found))
+    return CpuBackend() if found.type == "cpu" else DeviceBackend(partial(solve_on, found))
 
 
 def solve_cases(recipe: Recipe, cases: range) -> Arrays:

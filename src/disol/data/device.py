@@ -18,18 +18,6 @@ Nodes = Float[Tensor, "case *frame field rows columns"]
 Pixels = Float[Tensor, "case *frame field height width"]
 
 
-def find_device(name: str) -> torch.device | None:
-    """Return the GPU asked for; None where "auto" finds none."""
-    if not torch.cuda.is_available():
-        if name == "auto":
-            return None
-        raise ValueError(f"device={name!r} was asked for, but there is no CUDA device. Use device='cpu'.")
-    device = torch.device("cuda" if name == "auto" else name)
-    if device.index is not None and device.index >= torch.cuda.device_count():
-        raise ValueError(f"There are {torch.cuda.device_count()} CUDA devices, got {name!r}. Count them from 0.")
-    return device
-
-
 def solve_on(device: torch.device, recipe: Recipe, systems: Arrays) -> Solved:
     """Solve a chunk of discretised cases and normalise the solutions."""
     rules = find_conventions(recipe.conventions)

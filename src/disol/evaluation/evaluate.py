@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Int
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from disol.data import Store, open_store
-from disol.data.device import find_device
+from disol.devices import find_device
 from disol.evaluation.reports import write_evaluation
 from disol.evaluation.results import Evaluation, FileEvaluation
 from disol.evaluation.run import Run
@@ -49,7 +48,7 @@ def evaluate(
     stores = [open_store(path) for path in listed(data_files)]
     require_folder(out)
     notes = [note for store in stores for note in subject.check(store)]
-    chosen, size = choose_device(device), checks.count("batch", batch)
+    chosen, size = find_device(device), checks.count("batch", batch)
     network = subject.on(chosen)
     runs = [
         Run(network, chosen, store, choose_cases(store, split, network), choose_frames(store, frames), size)
@@ -78,13 +77,6 @@ def require_folder(out: str | Path | None) -> None:
     """Refuse a file where results are to go, before any work is done."""
     if out is not None and Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"Results go into a folder, but {out} is a file. Choose another --out.")
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device asked for."""
-    if name not in ("auto", "cpu", "cuda") and not (name.startswith("cuda:") and name[5:].isdecimal()):
-        raise ValueError(f"Unknown device {name!r}. Use auto, cpu, cuda or cuda:NUMBER.")
-    return (None if name == "cpu" else find_device(name)) or torch.device("cpu")
 
 
 def choose_cases(store: Store, split: str, model: Network) -> Int[np.ndarray, " case"]:
