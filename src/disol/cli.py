@@ -26,6 +26,13 @@ console = Console(highlight=False)
 
 HEAT_TIMES = (2.0, 8.0, 20.0, 50.0)
 
+# What several commands take.
+ProblemName = Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")]
+ConventionsName = Annotated[str, typer.Option(help="paper or published.")]
+DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
+Resolution = Annotated[int | None, typer.Option(help="Pixels along a side.")]
+Sequence = Annotated[int, typer.Option(help="Which sequence of cases.")]
+
 
 def main() -> None:
     """Run the command; a wrong input is one line and exit code 2."""
@@ -73,15 +80,15 @@ def problems() -> None:
 
 @app.command()
 def draw(
-    problem: Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")],
-    seed: Annotated[int, typer.Option(help="Which sequence of cases.")] = 0,
+    problem: ProblemName,
+    seed: Sequence = 0,
     index: Annotated[int, typer.Option(help="Which case of it.")] = 0,
     shift: Annotated[
         str | None,
         typer.Option(help="topology, boundary, source, all, shape:NAME, shape:NAME+hole; sizes as in topology=0.3."),
     ] = None,
-    resolution: Annotated[int | None, typer.Option(help="Pixels along a side.")] = None,
-    conventions: Annotated[str, typer.Option(help="paper or published.")] = "paper",
+    resolution: Resolution = None,
+    conventions: ConventionsName = "paper",
     element: Annotated[str, typer.Option(help="q1 or p1.")] = "q1",
     alpha: Annotated[float, typer.Option(help="How closely the outline hugs its points, 0 to 1.")] = 0.8,
     out: Annotated[Path, typer.Option(help="Where to write: a picture (.png, .pdf, .svg) or arrays (.npz).")] = Path(
@@ -116,14 +123,14 @@ def draw(
 
 @app.command()
 def generate(
-    problem: Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")],
+    problem: ProblemName,
     cases: Annotated[int, typer.Option(help="How many cases.")],
     out: Annotated[Path, typer.Option(help="The HDF5 file to write.")],
-    seed: Annotated[int, typer.Option(help="Which sequence of cases.")] = 0,
+    seed: Sequence = 0,
     shift: Annotated[str | None, typer.Option(help="As for draw, or 'shapes': all named shapes in turn.")] = None,
-    conventions: Annotated[str, typer.Option(help="paper or published.")] = "paper",
-    resolution: Annotated[int | None, typer.Option(help="Pixels along a side.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")] = "auto",
+    conventions: ConventionsName = "paper",
+    resolution: Resolution = None,
+    device: DeviceName = "auto",
     workers: Annotated[int | None, typer.Option(help="Processes that draw; one per core unless given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished file.")] = False,
     backend: Annotated[str, typer.Option(help="Where workers run: local, or dask with --scheduler.")] = "local",
@@ -175,7 +182,7 @@ def export(
 
 @app.command()
 def train(
-    problem: Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")],
+    problem: ProblemName,
     data: Annotated[Path, typer.Option(help="A file that `disol generate` wrote.")],
     out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
     model: Annotated[str | None, typer.Option(help="disol unless a config says otherwise.")] = None,
@@ -184,7 +191,7 @@ def train(
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=100.")] = None,
     minutes: Annotated[float | None, typer.Option(help="End after this time; the schedule ends with it.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")] = "auto",
+    device: DeviceName = "auto",
     seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
 ) -> None:
     """Train a model on a file of cases."""
@@ -212,7 +219,7 @@ def evaluate(
     data: Annotated[list[Path], typer.Option(help="Files of cases; give the option once for each.")],
     out: Annotated[Path | None, typer.Option(help="Where to write; RUN/evaluation unless given.")] = None,
     split: Annotated[str, typer.Option(help="train, validation or all.")] = "all",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")] = "auto",
+    device: DeviceName = "auto",
 ) -> None:
     """Measure a model on files of cases: a table, and numbers and pictures in files."""
     from disol.evaluation.evaluate import evaluate as evaluate_model

@@ -12,7 +12,7 @@ from disol.grid import Grid
 FOUR_CONNECTED = ndimage.generate_binary_structure(2, 1)
 
 
-def shifted(points: Shaped[np.ndarray, "point *axes"]) -> Shaped[np.ndarray, "point *axes"]:
+def next_points(points: Shaped[np.ndarray, "point *axes"]) -> Shaped[np.ndarray, "point *axes"]:
     """Return the next point of a closed curve for each of its points."""
     return np.concatenate([points[1:], points[:1]])
 
@@ -21,7 +21,7 @@ def fill(points: Float[np.ndarray, "point 2"], grid: Grid) -> Bool[np.ndarray, "
     """Mark the pixels whose centre lies inside a closed polyline, by the even-odd rule along each row."""
     x, y = (points / grid.h - 0.5).T  # in pixels, centres at the integers
     level = np.clip(np.ceil(y), 0, grid.height).astype(int)  # the first row at or below each point
-    next_x, next_y, next_level = shifted(x), shifted(y), shifted(level)
+    next_x, next_y, next_level = next_points(x), next_points(y), next_points(level)
     side = np.flatnonzero(level != next_level)
     rows_crossed = np.abs(next_level - level)[side]
     slope = (next_x - x)[side] / (next_y - y)[side]
@@ -55,13 +55,13 @@ class Curve:
     @property
     def signed_area(self) -> float:
         """½ ∮ x dy − y dx: positive if the curve runs clockwise on the screen."""
-        (x, y), (next_x, next_y) = self.points.T, shifted(self.points).T
+        (x, y), (next_x, next_y) = self.points.T, next_points(self.points).T
         return float(0.5 * (x @ next_y - y @ next_x))
 
     @cached_property
     def arc_lengths(self) -> Float[np.ndarray, " point_and_end"]:
         """Distance along the curve of each point, then the total length."""
-        steps = np.hypot(*(shifted(self.points) - self.points).T)
+        steps = np.hypot(*(next_points(self.points) - self.points).T)
         return np.concatenate([[0.0], np.cumsum(steps)])
 
     def at(self, fraction: float) -> Float[np.ndarray, "2"]:
@@ -74,7 +74,7 @@ class Curve:
         """Tell whether two sides that are not neighbours intersect."""
         start = self.points
         count = len(start)
-        side = shifted(start) - start
+        side = next_points(start) - start
         offset = start[None] - start[:, None]
         # Sides i and j cross if the ends of j lie on both sides of line i and the other way round.
         left = side[:, None, 0] * offset[..., 1] > side[:, None, 1] * offset[..., 0]

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from disol.geometry.curve import Curve, Geometry, eroded, framed, parts, shifted
+from disol.geometry.curve import Curve, Geometry, eroded, framed, next_points, parts
 from disol.geometry.envelope import concave_envelope
 from disol.grid import Grid
 
@@ -29,7 +29,7 @@ def closed_spline(vertices: Float[np.ndarray, "vertex 2"], samples: int) -> Curv
     Piece i is ½(1−t)² Pᵢ₋₁ + (½ + t − t²) Pᵢ + ½t² Pᵢ₊₁, from the midpoint of one side to that of the next.
     """
     t = (np.arange(samples) / samples)[None, :, None]
-    before, after = np.concatenate([vertices[-1:], vertices[:-1]]), shifted(vertices)
+    before, after = np.concatenate([vertices[-1:], vertices[:-1]]), next_points(vertices)
     pieces = 0.5 * (1 - t) ** 2 * before[:, None] + (0.5 + t - t**2) * vertices[:, None] + 0.5 * t**2 * after[:, None]
     return Curve(pieces.reshape(-1, 2))
 
