@@ -192,7 +192,7 @@ def edit_card(path, **changes):
         ({"fields": ["v"]}, "has the fields v, but the problem has u"),
         ({"parameters": {"diffusion": 1.0}}, "parameters of .* lacks velocity"),
         ({"parameters": {"diffusion": -1.0, "velocity": [0, 0]}}, "diffusion must be positive"),
-        ({"model_config": {"width": 2}}, "model_config of .* lacks depth, head_layers, head_width"),
+        ({"model_config": {"width": 2}}, "must hold the .* weights of a UNet, but lacks"),
         ({"model_config": TINY | {"head_layers": 2, "gates": 1}}, "also has gates"),
         ({"model_config": TINY | {"head_layers": 3}}, "must hold the 16 weights of a UNet, but lacks head.4"),
         ({"model_config": TINY | {"head_layers": 1}}, "but has head.2.bias, head.2.weight besides"),
@@ -206,6 +206,15 @@ def test_a_card_that_does_not_fit_is_explained_in_one_line(changes, message, tmp
     with pytest.raises(ValueError, match=message) as raised:
         load_checkpoint(tmp_path)
     assert "\n" not in str(raised.value)
+
+
+def test_a_setting_younger_than_a_checkpoint_has_its_default(tmp_path):
+    torch.manual_seed(0)
+    model = create_model("disol", "poisson", width=2, depth=2, gated_skips=0, expansion=1)
+    save_checkpoint(tmp_path, model, "poisson")
+    stored = json.loads((tmp_path / CARD).read_text())["model_config"]
+    edit_card(tmp_path, model_config={name: value for name, value in stored.items() if name != "coarse_sweeps"})
+    assert load_checkpoint(tmp_path).model.config == model.config
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, METRICS, STATE])

@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional
 
 from disol.nn import MultiscaleAssembly, coarsen
+from disol.nn.scales import double_along
 
 CHANNELS = 8
 
@@ -84,3 +85,21 @@ def test_one_level_is_a_single_block():
     assembly = MultiscaleAssembly(CHANNELS, depth=1)
     features = torch.randn(2, CHANNELS, 5, 4)
     assert torch.equal(assembly(features, torch.ones(2, 1, 5, 4)), assembly.encoder[0](features))
+
+
+def test_sweeps_repeat_the_second_stencil_of_the_coarsest_scale_with_the_same_weights():
+    assembly, swept = (MultiscaleAssembly(CHANNELS, depth=2, coarse_sweeps=sweeps) for sweeps in (1, 3))
+    swept.load_state_dict(assembly.state_dict())
+    features = torch.randn(2, CHANNELS, 8, 6)
+    coarse = assembly.encoder[1](features)
+    second = assembly.encoder[1].block[3:]
+    once = coarse + second(coarse)
+    torch.testing.assert_close(swept.encoder[1](features), once + second(once))
+    torch.testing.assert_close(swept.encoder[0](features), assembly.encoder[0](features))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5), (7, 4)])
+def test_doubling_by_sums_is_bilinear_interpolation(size):
+    features = torch.randn(2, 3, *size)
+    expected = functional.interpolate(features, scale_factor=2, mode="bilinear", align_corners=False)
+    torch.testing.assert_close(double_along(double_along(features, 2), 3), expected)

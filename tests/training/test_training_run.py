@@ -55,15 +55,6 @@ def test_every_choice_can_be_switched(train_small: Train, tmp_path: Path) -> Non
     assert len(set(results.values())) == len(results)
 
 
-def test_channels_last_changes_the_memory_and_not_the_losses(train_small: Train, tmp_path: Path) -> None:
-    for name in ("true", "false"):
-        train_small(name, f"train.channels_last={name}", epochs=2)
-    first, second = (read_history(tmp_path / name) for name in ("true", "false"))
-    for one, other in zip(first, second, strict=True):
-        assert one.train_loss == pytest.approx(other.train_loss, rel=1e-4)
-        assert one.validation_loss == pytest.approx(other.validation_loss, rel=1e-4)
-
-
 def test_a_finished_run_leaves_a_checkpoint_with_the_loss_it_claims(
     train_small: Train, file_of: Callable[..., Path], tmp_path: Path
 ) -> None:

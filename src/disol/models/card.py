@@ -101,10 +101,10 @@ class Card:
         )
 
     def find_config(self, source: object) -> ModelConfig:
-        """Return the settings of the model."""
-        config = find_model(self.model).config
-        require_keys(f"model_config of {source}", self.model_config, set(config.names()))
-        return config.for_problem(self.problem).changed(self.model_config)
+        """Return the settings of the model; one that it lacks is younger than it, and off by default."""
+        config = find_model(self.model).config.for_problem(self.problem)
+        require_keys(f"model_config of {source}", {**config.as_dict(), **self.model_config}, set(config.names()))
+        return config.changed(self.model_config)
 
 
 def is_of_kind(value: object, kind: Any) -> bool:

@@ -39,6 +39,7 @@ class DiSOLConfig(ModelConfig):
     downsampling        "pool" or "strided"
     level_mixing        gated channel mixing at every encoder level
     level_expansion     of that mixing
+    coarse_sweeps       times the second stencil of the coarsest scale acts, with the same weights
     attention           weigh the pixels before the head
     attention_kernel    pixels along a side of the attention stencil
     head_width          hidden channels of the pointwise head
@@ -57,6 +58,7 @@ class DiSOLConfig(ModelConfig):
     downsampling: Downsampling = "pool"
     level_mixing: bool = False
     level_expansion: int = 1
+    coarse_sweeps: int = 1
     attention: bool = True
     attention_kernel: int = 5
     head_width: int = 32
@@ -148,6 +150,7 @@ def assembly_of(config: DiSOLConfig) -> MultiscaleAssembly:
         mask_skip_routing=config.mask_skip_routing,
         downsampling=config.downsampling,
         level_expansion=config.level_expansion if config.level_mixing else 0,
+        coarse_sweeps=config.coarse_sweeps,
     )
 
 

@@ -15,18 +15,23 @@ Downsampling = Literal["pool", "strided"]
 
 
 class EncoderLevel(nn.Module):
-    """Stencils of one scale, then the optional gated mixing of its channels."""
+    """Stencils of one scale, the second of them swept over the features again if asked to, then optional mixing."""
 
-    def __init__(self, in_channels: int, out_channels: int, expansion: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, expansion: int, *, sweeps: int = 1) -> None:
         super().__init__()
         self.block = convolution_block(in_channels, out_channels)
         self.mixing = ChannelMixing(out_channels, expansion) if expansion else nn.Identity()
+        self.sweeps = sweeps
 
     def forward(
         self, features: Float[Tensor, "batch in_channel height width"]
     ) -> Float[Tensor, "batch channel height width"]:
         """Act at one scale."""
-        return self.mixing(self.block(features))
+        features = self.block(features)
+        second = self.block[3:]
+        for _ in range(self.sweeps - 1):
+            features = features + second(features)
+        return self.mixing(features)
 
 
 class DecoderLevel(nn.Module):
@@ -57,6 +62,8 @@ class MultiscaleAssembly(nn.Module):
     mask_skip_routing   multiply each skip by the domain at its scale, before its gate
     downsampling        "pool" (2×2 maximum) or "strided" (2×2 convolution)
     level_expansion     of a gated mixing block after the stencils of every encoder level; 0 for none
+    coarse_sweeps       times the second stencil of the coarsest scale acts, with the same weights: distant parts of a
+                        domain hear of each other, as by repeated sweeps of a coarse solver
 
     With routing no skip carries anything from outside the domain; the way down to the coarsest scale still does.
     """
@@ -70,12 +77,13 @@ class MultiscaleAssembly(nn.Module):
         mask_skip_routing: bool = False,
         downsampling: Downsampling = "pool",
         level_expansion: int = 0,
+        coarse_sweeps: int = 1,
     ) -> None:
         super().__init__()
         widths = [channels * 2**level for level in range(depth)]
         self.mask_skip_routing = mask_skip_routing
         self.encoder = nn.ModuleList(
-            EncoderLevel(before, after, level_expansion)
+            EncoderLevel(before, after, level_expansion, sweeps=coarse_sweeps if after == widths[-1] else 1)
             for before, after in zip([channels, *widths], widths, strict=False)
         )
         self.down = nn.ModuleList(PoolDown() if downsampling == "pool" else StridedDown(width) for width in widths[:-1])

@@ -14,7 +14,7 @@ from disol.problems.table import find
 Schedule = Literal["cosine", "linear", "constant", "plateau"]
 PatternLoss = Literal["grid-l1", "relative-l1", "relative-l2"]
 Precision = Literal["auto", "float32", "bfloat16"]
-CompileMode = Literal["auto", "off", "default", "reduce-overhead", "max-autotune"]
+CompileMode = Literal["auto", "off", "on", "graphs"]
 CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
 SHARES = {"warmup", "plateau_factor", "averaging"}  # settings below 1
 
@@ -39,8 +39,7 @@ class TrainSettings:
     averaging          decay of the exponential moving average of the weights, which is validated and kept; 0: none
     gradient_clip      largest norm of a gradient; 0: no limit
     precision          of the forward pass; "auto": bfloat16 on a GPU, float32 elsewhere. Validation is in float32.
-    compile            how torch.compile is asked; "auto": "default" on a GPU, "off" elsewhere
-    channels_last      memory format of the convolutions
+    compile            "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
     """
 
     epochs: int = 100
@@ -57,9 +56,8 @@ class TrainSettings:
     symmetry: bool = True
     averaging: float = 0.999
     gradient_clip: float = 1.0
-    precision: Precision = "float32"
+    precision: Precision = "auto"
     compile: CompileMode = "auto"
-    channels_last: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in kinds_of(TrainSettings).items():

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from disol.data.dataset import Batch, DeviceCases
 from disol.models import Network
 from disol.training.clock import Pace
-from disol.training.config import TrainSettings
+from disol.training.config import CompileMode, TrainSettings
 from disol.training.losses import CaseLoss, training_loss, validation_loss
 from disol.training.plan import EpochPlan, Share, validation_batches
 from disol.training.schedule import schedule_of
@@ -54,7 +54,8 @@ class Training:
         self.fabric = fabric
         self.settings = settings
         self.share = Share(fabric.global_rank, fabric.world_size)
-        self.memory_format = torch.channels_last if settings.channels_last else torch.contiguous_format
+        # Tensor cores read pixels with all their channels.
+        self.memory_format = torch.channels_last if fabric.device.type == "cuda" else torch.contiguous_format
         self.network = network.to(fabric.device)
         self.network.to(memory_format=self.memory_format)  # type: ignore[call-overload] # unknown to torch's stubs
         self.averaged = copy.deepcopy(self.network).requires_grad_(False).eval()
@@ -62,7 +63,7 @@ class Training:
         self.averaged_weights: list[Tensor] = list(self.averaged.parameters())
         self.steps = 0
         self.schedule = schedule_of(settings)
-        precision, mode = precision_on(fabric.device, settings), compile_mode_on(fabric.device, settings)
+        precision, mode = precision_on(fabric.device, settings), compile_mode_on(fabric, settings)
         objective = compiled(Objective(self.network, training_loss(network, settings.loss), precision), mode)
         self.objective, self.optimizer = fabric.setup(objective, optimizer_of(self.weights, settings))
         self.validator = compiled(Objective(self.averaged, validation_loss(network)), mode)
@@ -172,17 +173,22 @@ def precision_on(device: torch.device, settings: TrainSettings) -> torch.dtype:
     return torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
 
 
-def compile_mode_on(device: torch.device, settings: TrainSettings) -> str:
-    """Return how to ask torch.compile on a device."""
+def compile_mode_on(fabric: Fabric, settings: TrainSettings) -> CompileMode:
+    """Return how to compile for the devices of a run."""
+    if settings.compile == "auto" and fabric.device.type != "cuda":
+        return "off"
     if settings.compile == "auto":
-        return "default" if device.type == "cuda" else "off"
+        return "graphs" if fabric.world_size == 1 else "on"  # gradients are exchanged between graphs, not in one
     return settings.compile
 
 
-def compiled(module: nn.Module, mode: str) -> nn.Module:
+def compiled(module: nn.Module, mode: CompileMode) -> nn.Module:
     """Compile a module for batches of one shape, unless that is off."""
     if mode != "off":
-        module.compile(mode=mode, dynamic=False)
+        # Left to itself, torch thinks so few channels not worth a layout, and copies tensors to and fro.
+        module.compile(
+            dynamic=False, options={"force_layout_optimization": True, "triton.cudagraphs": mode == "graphs"}
+        )
     return module
 
 
