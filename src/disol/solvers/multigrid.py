@@ -52,6 +52,11 @@ class Colour:
     def product(self, surrounded: Nodes) -> Coarse:
         """A u at this colour's nodes, from u with a border of one node."""
         rows, columns = self.stencil.shape[-2:]
+        if self.stencil.shape[2] == 1:
+            # One product over views of the nine neighbours: twice as fast on a CPU as nine, where each is small.
+            reached = surrounded[..., self.row : self.row + 2 * rows + 1, self.column : self.column + 2 * columns + 1]
+            around = reached.unfold(2, 3, 2).unfold(3, 3, 2).permute(0, 4, 5, 1, 2, 3)
+            return (self.stencil.reshape(-1, 3, 3, 1, rows, columns) * around).sum(dim=(1, 2))
         total = torch.zeros_like(self.stencil[:, 0, 0])
         for place, (down, across) in enumerate(NEIGHBOURS):
             top, left = self.row + 1 + down, self.column + 1 + across
