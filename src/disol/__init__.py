@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from disol.inference import Model as Model
+    from disol.inference import Solution as Solution
+    from disol.inference import list_pretrained as list_pretrained
     from disol.inference import load as load
     from disol.models import MODELS as MODELS
     from disol.models import create_model as create_model
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 PUBLIC_NAMES = {
     "MODELS": "disol.models",
     "Model": "disol.inference",
+    "Solution": "disol.inference",
     "create_model": "disol.models",
     "list_models": "disol.models",
+    "list_pretrained": "disol.inference",
     "load": "disol.inference",
     "PROBLEMS": "disol.problems",
     "Case": "disol.problems",

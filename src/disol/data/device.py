@@ -13,6 +13,7 @@ from disol.grid import Grid
 from disol.problems.heat import HeatProblem
 from disol.problems.table import find_conventions
 from disol.solvers import DiscreteOperator, solve_batch, step_batch
+from disol.solvers.loads import pixel_means
 
 Nodes = Float[Tensor, "case *frame field rows columns"]
 Pixels = Float[Tensor, "case *frame field height width"]
@@ -52,12 +53,6 @@ def solve_heat(recipe: Recipe, element: Element, operator: DiscreteOperator, loa
     amplitude = fields[:, : len(trained)].abs().amax(dim=(1, 2, 3, 4))
     pattern = divide(fields[:, [steps.index(step) for step in asked]], amplitude)
     return Solved(to_numpy(pattern.float()), to_numpy(amplitude), len(evolution.fallbacks))
-
-
-def pixel_means(nodes: Nodes) -> Pixels:
-    """Average the four corner nodes of every pixel."""
-    pairs = nodes[..., :-1] + nodes[..., 1:]
-    return 0.25 * (pairs[..., :-1, :] + pairs[..., 1:, :])
 
 
 def divide(fields: Pixels, amplitude: Float[Tensor, "case *field"]) -> Pixels:

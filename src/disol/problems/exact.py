@@ -1,12 +1,13 @@
 """The exact solution of a drawn case or of a user's own data."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from disol.fem import ELEMENTS
 from disol.grid import Grid
 from disol.problems.case import Case
 from disol.problems.checks import Unchecked
-from disol.problems.problem import Exact, Problem
+from disol.problems.conventions import Conventions
+from disol.problems.problem import Exact, Problem, Terms
 from disol.problems.table import find, find_conventions, find_problem
 
 
@@ -34,6 +35,29 @@ def solve_exact(
     Pixels are square and the grid is one unit high. Boundaries follow pixel edges, so against the smooth domain
     the solution is first-order accurate.
     """
+    build_element = find("element", element, ELEMENTS)
+    posed = pose(problem, conventions=conventions, **data)
+    return posed.equation.solve(posed.terms, posed.rules, build_element(posed.grid.h))
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """A problem with the data of one case, all of it checked."""
+
+    equation: Problem
+    rules: Conventions
+    terms: Terms
+
+    @property
+    def grid(self) -> Grid:
+        """The grid its domain lies on."""
+        return Grid(*self.terms["domain"].shape)
+
+
+def pose(
+    problem: Case | str | Problem | Unchecked, *, conventions: str | Unchecked | None = None, **data: Unchecked
+) -> Posed:
+    """Read a case or a user's own data, or say what is wrong with them; the arguments are those of `solve_exact`."""
     if isinstance(problem, Case):
         equation, known = problem.equation, problem.terms
         if conventions is not None and conventions != problem.conventions:
@@ -45,7 +69,6 @@ def solve_exact(
     else:
         equation, known = find_problem(problem), {}
         rules = find_conventions("paper" if conventions is None else conventions)
-    build_element = find("element", element, ELEMENTS)
     parameters = {name: read(name, data.pop(name)) for name, read in equation.parameters.items() if name in data}
     equation = replace(equation, **parameters)
     unknown = [name for name in data if name not in equation.terms]
@@ -56,5 +79,4 @@ def solve_exact(
     missing = [name for name in equation.terms if name not in given and name not in equation.optional_terms]
     if missing:
         raise ValueError(f"{equation.name} needs {', '.join(equation.terms)}; {', '.join(missing)} missing. Pass it.")
-    terms = equation.check(given)
-    return equation.solve(terms, rules, build_element(Grid(*terms["domain"].shape).h))
+    return Posed(equation, rules, equation.check(given))

@@ -1,4 +1,4 @@
-"""Load vectors of a batch of cases from sampled sources, on the device: the counterparts of `fem.loads`."""
+"""Load vectors of a batch of cases from sampled sources, on the device: the counterparts of `fem.loads` and `grid`."""
 
 import numpy as np
 import torch
@@ -60,3 +60,9 @@ def node_means(values: Pixels, pixels: Mask) -> Nodes:
 def counts(pixels: Mask, dtype: torch.dtype) -> Nodes:
     """Count the marked pixels around each node."""
     return assemble(pixels.to(dtype)[:, None].expand(-1, 4, -1, -1), pixels)
+
+
+def pixel_means(nodes: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch height width"]:
+    """Average the four corner nodes of every pixel."""
+    pairs = nodes[..., :-1] + nodes[..., 1:]
+    return 0.25 * (pairs[..., :-1, :] + pairs[..., 1:, :])

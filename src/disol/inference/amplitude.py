@@ -1,0 +1,120 @@
+"""How large a predicted pattern is, from the discrete system itself.
+
+The scale that minimises the energy of a p, (p · b) / (p · A p), is far too small where p is rough, for A weighs rough
+errors most. What a multigrid V-cycle M⁻¹ ≈ A⁻¹ makes of residuals weighs all errors alike, so everything here is
+measured by M⁻¹ (b − A u). Starting from the pattern, two steps of minimal residuals give a solution u far more accurate
+than the pattern, and the amplitude is max |u|. The same steps do for problems that are not symmetric. What multigrid
+does not see, walls one pixel wide and elastic bodies that hinge on a pixel's corner, costs accuracy.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from disol.solvers import DiscreteOperator, Multigrid
+from disol.solvers.loads import node_means, pixel_means
+from disol.solvers.operator import PerCase, inner_product, length
+
+Nodes = Float[Tensor, "batch field rows columns"]
+Pixels = Float[Tensor, "batch field height width"]
+NOTHING_NEW = 1e-10  # what is left of a direction that depends on earlier ones, relative to it
+
+
+def solve_from_pattern(operator: DiscreteOperator, loads: Nodes, pattern: Pixels, separate_fields: bool) -> Pixels:
+    """Approximate the solution of A u = b by pixel, given what it looks like.
+
+    separate_fields   the size of each field of the pattern is unknown, not only that of all of them
+    """
+    shape = on_nodes(operator, pattern)
+    directions = separated(shape) if separate_fields else [shape]
+    nodes = minimise_residual(operator, Multigrid.of(operator).v_cycle, operator.restrict(loads), directions)
+    return pixel_means(nodes) * operator.mask[:, None]
+
+
+def step_from_patterns(
+    operator: DiscreteOperator,
+    mass: DiscreteOperator,
+    loads: Nodes,
+    initial: Nodes,
+    patterns: Float[Tensor, "batch step field height width"],
+) -> Iterator[Pixels]:
+    """Approximate U¹, U², … of (M + δ K) Uⁿ⁺¹ = M Uⁿ + δ b by pixel, given what each of them looks like.
+
+    The first step finds the size of the patterns, which is one for all; later ones correct the pattern of that size by
+    one V-cycle and measure the size again.
+    """
+    multigrid = Multigrid.of(operator)
+    nodes = operator.restrict(initial)
+    overlap = square = loads.new_zeros(len(loads))
+    for step, pattern in enumerate(patterns.unbind(dim=1)):
+        shape = on_nodes(operator, pattern)
+        load = operator.restrict(loads) + mass.apply(nodes)
+        if step == 0:
+            nodes = minimise_residual(operator, multigrid.v_cycle, load, [shape])
+        else:
+            start = per_case(ratio(overlap, square)) * shape
+            nodes = start + multigrid.v_cycle(operator.residual(start, load))
+        overlap, square = overlap + inner_product(nodes, shape), square + inner_product(shape, shape)
+        yield pixel_means(nodes) * operator.mask[:, None]
+
+
+def minimise_residual(
+    operator: DiscreteOperator, precondition: Callable[[Nodes], Nodes], loads: Nodes, directions: Sequence[Nodes]
+) -> Nodes:
+    """Minimise ‖M⁻¹ (b − A u)‖ over given directions and the residual that they leave; then add what is left of it.
+
+    These are generalised conjugate residuals that begin with directions of one's own. Should M⁻¹ break down, the
+    multiples of the directions of least energy are returned.
+    """
+    nodes, left = torch.zeros_like(loads), precondition(loads)
+    found: list[tuple[Nodes, Nodes]] = []  # directions and their images M⁻¹ A d, which are orthonormal
+    for given in [*directions, None]:
+        direction = left if given is None else given
+        image = precondition(operator.apply(direction))
+        size = length(image)
+        for earlier, earlier_image in found:
+            overlap = per_case(inner_product(image, earlier_image))
+            direction, image = direction - overlap * earlier, image - overlap * earlier_image
+        rest = length(image)
+        shrink = per_case(torch.where(rest > NOTHING_NEW * size, 1 / rest, 0.0))
+        direction, image = shrink * direction, shrink * image
+        step = per_case(inner_product(left, image))
+        nodes, left = nodes + step * direction, left - step * image
+        found.append((direction, image))
+    nodes = nodes + left
+    usable = per_case(nodes.isfinite().flatten(1).all(dim=1))
+    return torch.where(usable, nodes, least_energy(operator, loads, directions))
+
+
+def least_energy(operator: DiscreteOperator, loads: Nodes, directions: Sequence[Nodes]) -> Nodes:
+    """Σ a d with a = (d · b) / (d · A d), each direction on its own."""
+    multiples = [
+        per_case(ratio(inner_product(direction, loads), operator.energy(direction, direction))) * direction
+        for direction in directions
+    ]
+    return torch.stack(multiples).sum(dim=0)
+
+
+def on_nodes(operator: DiscreteOperator, pattern: Pixels) -> Nodes:
+    """Give each free node the mean of its pixels in the domain."""
+    fields = pattern.shape[1]
+    means = node_means(pattern.flatten(0, 1), operator.mask.repeat_interleave(fields, dim=0))
+    return operator.restrict(means.view(-1, fields, *means.shape[1:]))
+
+
+def separated(nodes: Nodes) -> list[Nodes]:
+    """Return each field alone, the others zero."""
+    chosen = torch.eye(nodes.shape[1], dtype=nodes.dtype, device=nodes.device)
+    return [nodes * row[:, None, None] for row in chosen]
+
+
+def ratio(numerator: PerCase, denominator: PerCase) -> PerCase:
+    """Divide, 0 where the denominator is not positive."""
+    return torch.where(denominator > 0, numerator / denominator, 0.0)
+
+
+def per_case(values: Shaped[Tensor, " batch"]) -> Shaped[Tensor, "batch 1 1 1"]:
+    """Let one value per case multiply fields."""
+    return values[:, None, None, None]

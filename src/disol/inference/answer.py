@@ -1,0 +1,167 @@
+"""From checked cases to physical fields: predict a pattern for every part of a load, find its size, add them up."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32
+from torch import Tensor
+
+from disol.fem import ELEMENTS, Element, forms
+from disol.grid import pixel_means
+from disol.inference.amplitude import solve_from_pattern, step_from_patterns
+from disol.inference.parts import Part
+from disol.inference.request import Request
+from disol.problems import Posed
+from disol.problems.heat import TRAINED_UNTIL, HeatProblem
+from disol.solvers import DiscreteOperator, from_systems
+from disol.solvers.memory import cases_at_once
+
+Predict = Callable[[Float32[np.ndarray, "batch channel height width"]], Float32[np.ndarray, "batch ..."]]
+Frames = Float[np.ndarray, "case *time field height width"]
+STENCILS = 4  # of the finest grid, in memory: a multigrid hierarchy and what it is made from
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Pattern, amplitude and field of each case, as in `Solution`."""
+
+    pattern: Frames
+    amplitude: Float[np.ndarray, "case *field"]
+    field: Frames
+
+
+@torch.inference_mode()
+def answer(request: Request, predict: Predict, device: torch.device, separate_fields: bool) -> Answer:
+    """Solve the cases of a request.
+
+    separate_fields   patterns are ½ + ½ U_c / max |U_c| instead of U / max |U|
+    """
+    first = request.cases[0]
+    parts = [part for own in request.parts for part in own]
+    if not parts:
+        return zero_answer(request, separate_fields)
+    fields, solved = [], []
+    for chunk in chunks(parts, first, device):
+        if isinstance(first.equation, HeatProblem):
+            found = evolve(first, first.equation, chunk, predict, device)
+        else:
+            found = respond(first, chunk, predict, device, separate_fields)
+        fields.append(found[0])
+        solved.append(found[1])
+    field = add_up(request, np.concatenate(fields))
+    amplitude = sizes(add_up(request, np.concatenate(solved)), separate_fields)
+    domain = np.stack([case.terms["domain"] for case in request.cases])
+    return Answer(normalised(field, amplitude, domain), amplitude, field)
+
+
+def zero_answer(request: Request, separate_fields: bool) -> Answer:
+    """Answer cases without any load."""
+    first = request.cases[0]
+    times = (len(first.terms["times"]),) if isinstance(first.equation, HeatProblem) else ()
+    field = np.zeros((len(request.cases), *times, len(first.equation.fields), *first.grid.pixels))
+    return Answer(field, sizes(field, separate_fields), field)
+
+
+def add_up(request: Request, values: Float[np.ndarray, "part *shape"]) -> Float[np.ndarray, "case *shape"]:
+    """Σ weight × value over the parts of each case."""
+    total, remaining = np.zeros((len(request.cases), *values.shape[1:])), iter(values)
+    for number, parts in enumerate(request.parts):
+        for part in parts:
+            total[number] += part.weight * next(remaining)
+    return total
+
+
+def chunks(parts: list[Part], case: Posed, device: torch.device) -> Iterator[list[Part]]:
+    """Cut the parts into lists that fit the device."""
+    unknowns = len(case.equation.fields) * (case.grid.height + 1) * (case.grid.width + 1)
+    at_once = cases_at_once(STENCILS * 9 * 8 * unknowns * len(case.equation.fields), device)
+    for start in range(0, len(parts), at_once):
+        yield parts[start : start + at_once]
+
+
+def respond(
+    case: Posed, parts: list[Part], predict: Predict, device: torch.device, separate_fields: bool
+) -> tuple[Frames, Frames]:
+    """Predict the fields of steady parts: the patterns in their sizes, and the solutions these are taken from."""
+    predicted = predict(np.stack([case.equation.encode(part.terms, case.rules) for part in parts]))
+    shapes = signed(predicted, parts) if separate_fields else predicted.astype(float)
+    operator, loads = systems_of(case, parts, device)
+    pattern = torch.from_numpy(shapes).to(loads)
+    solved = solve_from_pattern(operator, loads, pattern, separate_fields).cpu().numpy()
+    return spread(sizes(solved, separate_fields), shapes) * shapes, solved
+
+
+def evolve(
+    case: Posed, equation: HeatProblem, parts: list[Part], predict: Predict, device: torch.device
+) -> tuple[Frames, Float[np.ndarray, "case step field height width"]]:
+    """Predict the frames of transient parts: those asked for, and those up to 20 s, which the size is taken over.
+
+    The initial field is known, so it is never predicted.
+    """
+    asked, trained = equation.step_numbers(case.terms["times"]), range(1, equation.trained_steps + 1)
+    steps = sorted({*trained, *asked} - {0})
+    shapes = predict(frames_of(case, equation, parts, steps)).astype(float)
+    shapes = shapes.reshape(len(parts), len(steps), *shapes.shape[1:])
+    operator, loads = systems_of(case, parts, device)
+    initial = np.stack([equation.initial_nodes(part.terms) for part in parts])
+    mass = operator.with_matrix(torch.from_numpy(forms.mass(element_of(case))))
+    patterns = torch.from_numpy(shapes[:, : len(trained)]).to(loads)
+    stepped = list(step_from_patterns(operator, mass, loads, torch.from_numpy(initial).to(loads), patterns))
+    start = pixel_means(initial) * case_masks(parts)
+    solved = np.concatenate([start[:, None], torch.stack(stepped, dim=1).cpu().numpy()], axis=1)
+    sized = spread(sizes(solved, separate_fields=False), shapes) * shapes
+    frames = [start if step == 0 else sized[:, steps.index(step)] for step in asked]
+    return np.stack(frames, axis=1), solved
+
+
+def frames_of(
+    case: Posed, equation: HeatProblem, parts: list[Part], steps: Sequence[int]
+) -> Float32[np.ndarray, "frame channel height width"]:
+    """Stack the channels of each part at each step."""
+    encoded = np.stack([equation.encode(part.terms, case.rules) for part in parts])
+    inputs = np.repeat(encoded[:, None], len(steps), axis=1)
+    shares = equation.step * np.array(steps) / TRAINED_UNTIL
+    equation.channels.select(inputs, "time")[:] = shares[:, None, None]
+    return inputs.reshape(-1, *encoded.shape[1:])
+
+
+def systems_of(case: Posed, parts: list[Part], device: torch.device) -> tuple[DiscreteOperator, Tensor]:
+    """Discretise parts."""
+    element = element_of(case)
+    return from_systems([case.equation.system(part.terms, case.rules, element) for part in parts], device)
+
+
+def element_of(case: Posed) -> Element:
+    """Return the bilinear element of a case's grid, which models are trained with."""
+    return ELEMENTS["q1"](case.grid.h)
+
+
+def case_masks(parts: list[Part]) -> Bool[np.ndarray, "part 1 height width"]:
+    """Stack the domains of parts."""
+    return np.stack([part.terms["domain"] for part in parts])[:, None]
+
+
+def signed(pattern: Frames, parts: list[Part]) -> Frames:
+    """Map ½ + ½ U_c / max |U_c| back to U_c / max |U_c|."""
+    return (2 * pattern.astype(float) - 1) * case_masks(parts)
+
+
+def sizes(fields: Frames, separate_fields: bool) -> Float[np.ndarray, "case *field"]:
+    """Return max |U| of each case, or of each of its fields."""
+    return np.abs(fields).max(axis=(2, 3) if separate_fields else tuple(range(1, fields.ndim)))
+
+
+def spread(size: Float[np.ndarray, "case *field"], like: Frames) -> Float[np.ndarray, "..."]:
+    """Give sizes the number of axes of fields."""
+    return size.reshape(*size.shape, *[1] * (like.ndim - size.ndim))
+
+
+def normalised(
+    field: Frames, amplitude: Float[np.ndarray, "case *field"], domain: Bool[np.ndarray, "case height width"]
+) -> Frames:
+    """Scale fields as `problems` does, to U / max |U| or ½ + ½ U_c / max |U_c|; a zero field has a zero pattern."""
+    size = spread(amplitude, field)
+    scaled = field / np.where(size > 0, size, 1.0)
+    return scaled if amplitude.ndim == 1 else np.where((size > 0) & domain[:, None], 0.5 + 0.5 * scaled, 0.0)

@@ -1,0 +1,88 @@
+"""Networks as ONNX graphs, for ONNX Runtime and for programs without torch."""
+
+import copy
+import io
+import json
+import warnings
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from disol.files import written_whole
+from disol.models import Checkpoint, Network
+
+INPUT, OUTPUT = "inputs", "prediction"
+OPSET = 17
+
+
+def export_onnx(checkpoint: Checkpoint, path: str | Path) -> Path:
+    """Write the network of a checkpoint as an .onnx file, whole or not at all; return its path.
+
+    The graph takes `inputs` [batch, channel, height, width], float32, of any batch, height and width. Its metadata say
+    what these are (`channels`, `fields`, `predicts`, `problem`, `parameters`, `conventions`, `normalisation`,
+    `resolution`, `model`, `package_version`): texts as they are, anything else as JSON.
+    """
+    target = Path(path)
+    if target.suffix != ".onnx":
+        raise ValueError(f"An ONNX file must end in .onnx, got {target.name!r}. Rename it.")
+    onnx = require("onnx")
+    graph = onnx.load_model_from_string(trace_onnx(checkpoint.model))
+    onnx.helper.set_model_props(graph, describe(checkpoint))
+    with written_whole(target) as temporary:
+        temporary.write_bytes(graph.SerializeToString())
+    return target
+
+
+def describe(checkpoint: Checkpoint) -> Mapping[str, str]:
+    """Say in texts what a network was trained on and what it predicts."""
+    card = checkpoint.card
+    facts = {
+        "problem": card.problem,
+        "parameters": card.parameters,
+        "channels": card.channels,
+        "fields": card.fields,
+        "predicts": checkpoint.model.predicts,
+        "conventions": card.conventions,
+        "normalisation": card.normalisation,
+        "resolution": card.resolution,
+        "model": card.model,
+        "package_version": card.package_version,
+    }
+    return {name: fact if isinstance(fact, str) else json.dumps(fact) for name, fact in facts.items()}
+
+
+def trace_onnx(network: Network) -> bytes:
+    """Return the network as an ONNX graph for any batch, height and width, odd ones included."""
+    require("onnx")
+    sizes = {0: "batch", 2: "height", 3: "width"}
+    written = io.BytesIO()
+    traced = copy.deepcopy(network).cpu().eval()  # on a GPU networks interpolate in a way that fixes the sizes
+    # More than one case and an uneven grid, so that no size is taken for a constant.
+    example = torch.zeros(2, network.num_channels, 2 * 16 + 1, 3 * 16 + 1)
+    with warnings.catch_warnings():
+        # The tracer is called legacy, but its successor needs one more package. It doubts every branch on a shape;
+        # those of the networks are checks alone.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # type: ignore[attr-defined]
+        torch.onnx.export(
+            traced,
+            (example,),
+            written,  # type: ignore[arg-type] # only the new exporter is limited to files
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_axes={INPUT: sizes, OUTPUT: sizes if network.predicts == "pattern" else {0: "batch"}},
+        )
+    return written.getvalue()
+
+
+def require(module: str) -> Any:
+    """Import a module of the extra that most users do without."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ValueError(f"ONNX needs {module}, which is not installed. Run pip install 'disol[onnx]'.") from None

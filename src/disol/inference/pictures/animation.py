@@ -1,0 +1,50 @@
+"""Moving pictures of transient solutions."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.animation import PillowWriter
+
+from disol.evaluation.pictures import sizes_scale, strip
+from disol.evaluation.plots import draw_panels
+from disol.files import written_whole
+from disol.inference.pictures.comparison import compare, require_one_case
+from disol.inference.pictures.draw import heading
+from disol.inference.pictures.panels import field_scale
+from disol.inference.solution import Solution
+from disol.problems import Exact
+
+FRAMES_PER_SECOND = 6
+DPI = 100
+
+
+def animate(solution: Solution, path: str | Path, exact: Exact | None = None) -> None:
+    """Write a GIF with one picture for each time, side by side with the exact solution if it is given."""
+    if solution.times is None:
+        raise ValueError(f"Only a solution with times can be animated, {solution.problem} has none. Use plot().")
+    if Path(path).suffix.lower() != ".gif":
+        raise ValueError(f"An animation must end in .gif, got {str(path)!r}. Change the ending.")
+    require_one_case(solution)
+    errors = None if exact is None else compare(solution, exact)
+    domain = solution.domain
+    known = solution.field if exact is None else exact.field
+    scale = field_scale(known[:, 0][:, domain])
+    movies = [("predicted U", solution.field[:, 0], scale)]
+    if exact is not None:
+        error = np.abs(solution.field - exact.field)[:, 0]
+        movies += [("exact U", exact.field[:, 0], scale), ("|error|", error, sizes_scale(error[:, domain]))]
+    first = [strip(frames[:1], domain, colours, [name])[0] for name, frames, colours in movies]
+    figure = draw_panels([first], heading(solution, None) + f"   t = {solution.times[-1]:g} s" + 12 * " ")
+    panels = figure.axes[: len(movies)]
+    for axes in panels:
+        figure.colorbar(axes.images[0], ax=axes, fraction=0.045, pad=0.03).ax.tick_params(labelsize=6)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # places are settled: panels must not move from picture to picture
+    writer = PillowWriter(fps=FRAMES_PER_SECOND)
+    with written_whole(path) as temporary, writer.saving(figure, str(temporary), DPI):
+        for number, time in enumerate(solution.times):
+            for axes, (_, frames, _) in zip(panels, movies, strict=True):
+                axes.images[0].set_data(np.where(domain, frames[number], np.nan))
+            error_now = f"   error {errors.frames[number]:.1%}" if errors else ""
+            figure.suptitle(f"{heading(solution, None)}   t = {time:g} s{error_now}", fontsize=9)
+            writer.grab_frame()

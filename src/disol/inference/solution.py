@@ -1,0 +1,107 @@
+"""A physical solution: what was asked, and what a model answered."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+
+from disol.channels import ChannelLayout
+from disol.files import written_whole
+from disol.inference.vtk import write_vtu
+from disol.problems import Exact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The solution of one case, or of a batch of them, whose arrays then start with a batch axis.
+
+    inputs      the channels of the terms as they were given; of a transient problem at the first time
+    pattern     what the solution looks like, of size about 1, as the conventions scale it
+    amplitude   max |U| (one per field where the conventions scale fields separately)
+    field       amplitude times pattern, in physical units; 0 outside the domain
+    times       of a transient problem, whose pattern and field then have a time axis before that of the fields
+    """
+
+    problem: str
+    conventions: str
+    channels: ChannelLayout
+    fields: tuple[str, ...]
+    inputs: Float32[np.ndarray, "*batch channel height width"]
+    domain: Bool[np.ndarray, "*batch height width"]
+    pattern: Float[np.ndarray, "*batch_time field height width"]
+    amplitude: float | Float[np.ndarray, "..."]
+    field: Float[np.ndarray, "*batch_time field height width"]
+    times: tuple[float, ...] | None = None
+
+    @property
+    def is_batch(self) -> bool:
+        """Tell whether it holds several cases."""
+        return self.domain.ndim == 3
+
+    def __len__(self) -> int:
+        if not self.is_batch:
+            raise TypeError("This solution is of one case, not of a batch. Use it as it is.")
+        return len(self.domain)
+
+    def __getitem__(self, case: int) -> "Solution":
+        """Return one case of a batch."""
+        if not -len(self) <= case < len(self):
+            raise IndexError(f"This solution has cases 0 to {len(self) - 1}, got {case}. Choose one of these.")
+        amplitude = np.asarray(self.amplitude)[case]
+        return Solution(
+            self.problem,
+            self.conventions,
+            self.channels,
+            self.fields,
+            self.inputs[case],
+            self.domain[case],
+            self.pattern[case],
+            float(amplitude) if amplitude.ndim == 0 else amplitude,
+            self.field[case],
+            self.times,
+        )
+
+    def plot(self, exact: Exact | None = None) -> "Figure":
+        """Draw it, beside the exact solution if there is one."""
+        from disol.inference.pictures import draw_solution  # noqa: PLC0415  matplotlib is slow to import
+
+        return draw_solution(self, exact)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as `.npz` (its arrays by name) or `.vtu` (for ParaView, see `disol.inference.vtk`)."""
+        target = Path(path)
+        if target.suffix not in (".npz", ".vtu"):
+            raise ValueError(f"A solution is saved as .npz or .vtu, got {target.name!r}. Choose one of these endings.")
+        if target.suffix == ".vtu" and self.is_batch:
+            raise ValueError(
+                f"A .vtu file holds one case, got a batch of {len(self)}. Save solution[0], or the batch as .npz."
+            )
+        with written_whole(target) as temporary:
+            if target.suffix == ".npz":
+                np.savez_compressed(temporary, **self.arrays())
+            else:
+                write_vtu(temporary, self.domain, self.cell_data())
+        return target
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
+        names = ("pattern", "amplitude", "field", "domain", "inputs", "channels", "fields", "problem", "conventions")
+        return {name: np.asarray(getattr(self, name)) for name in names} | {
+            "times": np.array(self.times or (), dtype=float)
+        }
+
+    def cell_data(self) -> dict[str, Float[np.ndarray, "height width"]]:
+        """Return what a picture of one case shows, by name; a name that ends in "at 2 s" belongs to that time."""
+        frames = {"": self.field}
+        if self.times is not None:
+            frames = {f" at {time:g} s": frame for time, frame in zip(self.times, self.field, strict=True)}
+        data = {
+            name + suffix: frame[place] for suffix, frame in frames.items() for place, name in enumerate(self.fields)
+        }
+        given = [name for name in self.channels if name not in ("domain", "time")]
+        return data | {name: self.channels.select(self.inputs, name).astype(float) for name in given}

@@ -1,0 +1,91 @@
+"""Networks written as ONNX files."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from disol.inference import onnx_export
+from disol.inference.onnx_export import export_onnx
+from disol.models import create_model, load_checkpoint, save_checkpoint
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    torch.manual_seed(0)
+    network = create_model("disol", "elasticity", width=8, depth=3, head_width=8)
+    return load_checkpoint(
+        save_checkpoint(tmp_path / "run", network, "elasticity", conventions="published", resolution=32)
+    )
+
+
+def session_of(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def test_a_file_predicts_what_the_network_does_for_any_batch_and_grid(checkpoint, tmp_path):
+    session = session_of(export_onnx(checkpoint, tmp_path / "new" / "model.onnx"))
+    for shape in [(1, 5, 32, 32), (3, 5, 21, 34), (2, 5, 4, 7)]:
+        inputs = np.random.default_rng(2).random(shape, np.float32)
+        with torch.inference_mode():
+            expected = checkpoint.model(torch.from_numpy(inputs)).numpy()
+        (found,) = session.run(None, {"inputs": inputs})
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_a_file_is_valid_and_names_its_free_sizes(checkpoint, tmp_path):
+    path = export_onnx(checkpoint, tmp_path / "model.onnx")
+    onnx.checker.check_model(str(path), full_check=True)
+    session = session_of(path)
+    assert session.get_inputs()[0].shape == ["batch", 5, "height", "width"]
+    assert session.get_outputs()[0].name == "prediction"
+
+
+def test_a_file_says_what_its_inputs_are(checkpoint, tmp_path):
+    facts = session_of(export_onnx(checkpoint, tmp_path / "model.onnx")).get_modelmeta().custom_metadata_map
+    assert json.loads(facts["channels"]) == list(checkpoint.channels)
+    assert json.loads(facts["fields"]) == ["u_x", "u_y"]
+    assert json.loads(facts["resolution"]) == 32
+    assert json.loads(facts["parameters"])["poisson_ratio"] == 0.3
+    assert (facts["problem"], facts["conventions"]) == ("elasticity", "published")
+    assert (facts["normalisation"], facts["predicts"], facts["model"]) == ("component", "pattern", "disol")
+
+
+def test_exporting_leaves_the_network_alone(checkpoint, tmp_path):
+    before = {name: weight.clone() for name, weight in checkpoint.model.state_dict().items()}
+    export_onnx(checkpoint, tmp_path / "model.onnx")
+    assert not checkpoint.model.training
+    assert all(torch.equal(weight, before[name]) for name, weight in checkpoint.model.state_dict().items())
+
+
+def test_a_failed_export_leaves_the_file_that_was_there(checkpoint, tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"old")
+
+    def fail(network):
+        raise RuntimeError("no graph")
+
+    monkeypatch.setattr(onnx_export, "trace_onnx", fail)
+    with pytest.raises(RuntimeError, match="no graph"):
+        export_onnx(checkpoint, path)
+    assert path.read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["model.onnx", "run"]
+
+
+def test_a_file_must_be_called_onnx(checkpoint, tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.onnx, got 'model\.pt'"):
+        export_onnx(checkpoint, tmp_path / "model.pt")
+
+
+def test_a_missing_extra_is_one_clear_error(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ValueError, match=r"needs onnx, which is not installed. Run pip install 'disol\[onnx\]'"):
+        export_onnx(checkpoint, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()

@@ -1,0 +1,155 @@
+"""Physical solutions of a user's own loads: linear, of any size and sign, for every problem."""
+
+import numpy as np
+import pytest
+from exact_engine import ExactEngine, exact_model, own_terms, relative, wavy
+
+import disol
+
+PROBLEMS = [
+    ("poisson", "paper"),
+    ("advection-diffusion-low", "paper"),
+    ("advection-diffusion-high", "published"),
+    ("elasticity", "paper"),
+    ("elasticity", "published"),
+    ("heat", "paper"),
+]
+SIGNED = ("poisson", "advection-diffusion-high", "heat")
+
+
+@pytest.fixture
+def predictions(monkeypatch):
+    """The channels of every prediction that is made."""
+    seen = []
+    pattern = ExactEngine.pattern
+
+    def spied(self, channels):
+        seen.append(channels)
+        return pattern(self, channels)
+
+    monkeypatch.setattr(ExactEngine, "pattern", spied)
+    return seen
+
+
+@pytest.mark.parametrize(("problem", "conventions"), PROBLEMS)
+def test_exact_patterns_become_exact_fields(tmp_path, problem, conventions):
+    model, terms = exact_model(tmp_path, problem, conventions), own_terms(problem)
+    exact, solution = disol.solve_exact(problem, conventions=conventions, **terms), model.solve(**terms)
+    assert solution.field.shape == exact.field.shape == solution.pattern.shape
+    assert relative(solution.field, exact.field) < 0.01
+    assert relative(solution.pattern, exact.pattern) < 1e-3
+    assert np.allclose(solution.amplitude, exact.amplitude, rtol=0.01)
+    assert type(solution.amplitude) is type(exact.amplitude)
+    assert solution.times == exact.times
+    assert np.array_equal(solution.domain, exact.domain)
+    assert not solution.field[..., ~exact.domain].any()
+
+
+@pytest.mark.parametrize(("problem", "conventions"), PROBLEMS)
+def test_fields_are_linear_in_the_load(tmp_path, problem, conventions):
+    model = exact_model(tmp_path, problem, conventions, error=wavy)
+    factor = 10.0 if problem == "elasticity" else -10.0  # networks see the sign of a force, but never that of a source
+    once, other = model.solve(**own_terms(problem)), model.solve(**own_terms(problem, sign=factor))
+    assert np.allclose(other.amplitude, 10 * np.asarray(once.amplitude), rtol=1e-5)
+    assert relative(other.field, factor * once.field) < 1e-5
+
+
+@pytest.mark.parametrize("problem", SIGNED)
+def test_networks_see_sources_between_0_and_1_only(tmp_path, predictions, problem):
+    exact_model(tmp_path, problem).solve(**own_terms(problem))
+    channels = disol.PROBLEMS[problem].channels
+    for name in {"source", "initial"} & set(channels):
+        values = [channels.select(inputs, name) for inputs in predictions]
+        assert min(map(np.min, values)) >= 0
+        assert max(map(np.max, values)) <= 1
+    sizes = [max(inputs[channels.position(name)].max() for name in channels[2:4]) for inputs in predictions]
+    assert sizes == pytest.approx([1.0] * len(sizes))
+
+
+@pytest.mark.parametrize(("source", "expected"), [(1.0, 1), (-3.0, 1), ("signed", 2), ("nearly positive", 1)])
+def test_only_sources_that_change_sign_take_two_predictions(tmp_path, predictions, source, expected):
+    terms = own_terms("poisson")
+    x = np.broadcast_to(np.linspace(-1, 1, 32), (32, 32))
+    terms["source"] = {"signed": x, "nearly positive": x + 0.97}.get(source, np.full((32, 32), source))
+    exact = disol.solve_exact("poisson", **terms)
+    assert relative(exact_model(tmp_path, "poisson").solve(**terms).field, exact.field) < 1e-3
+    assert len(predictions) == expected
+
+
+@pytest.mark.parametrize(("problem", "conventions"), PROBLEMS)
+def test_no_load_is_zero_without_a_prediction(tmp_path, predictions, problem, conventions):
+    terms = own_terms(problem, sign=0.0)
+    solution = exact_model(tmp_path, problem, conventions).solve(**terms)
+    exact = disol.solve_exact(problem, conventions=conventions, **terms)
+    assert solution.field.shape == exact.field.shape
+    assert not solution.field.any()
+    assert not solution.pattern.any()
+    assert not np.any(solution.amplitude)
+    assert not predictions
+
+
+@pytest.mark.parametrize(("problem", "conventions"), PROBLEMS)
+def test_a_batch_is_a_loop_of_single_cases(tmp_path, problem, conventions):
+    model = exact_model(tmp_path, problem, conventions, error=wavy)
+    # A source of each kind: of both signs, none, of one sign.
+    rows = [own_terms(problem, index, sign=sign) for index, sign in ((0, 1.0), (1, 0.0), (2, 2.0))]
+    if "source" in rows[2]:
+        rows[2]["source"] = np.abs(rows[2]["source"])
+    batched = {name: np.stack([row[name] for row in rows]) for name in rows[0] if name != "times"}
+    batch = model.solve(**batched, **{name: rows[0][name] for name in rows[0] if name == "times"})
+    assert len(batch) == 3
+    for single, row in zip(batch, rows, strict=True):
+        alone = model.solve(**row)
+        assert np.allclose(single.field, alone.field, rtol=1e-6, atol=1e-9 * (np.abs(alone.field).max() + 1))
+        assert np.allclose(single.amplitude, alone.amplitude)
+        assert np.array_equal(single.inputs, alone.inputs)
+        assert type(single.amplitude) is type(alone.amplitude)
+
+
+def test_terms_without_a_batch_axis_are_shared(tmp_path):
+    model, terms = exact_model(tmp_path, "poisson"), own_terms("poisson")
+    sources = [lambda x, y: x + y, np.ones((32, 32)), lambda x, y: np.sin(9 * x)]
+    batch = model.solve(**terms | {"source": sources})
+    assert batch.field.shape == (3, 1, 32, 32)
+    for single, source in zip(batch, sources, strict=True):
+        assert np.allclose(single.field, model.solve(**terms | {"source": source}).field, rtol=1e-6)
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_drawn_cases_are_predicted_from_their_own_channels(tmp_path, problem):
+    model = exact_model(tmp_path, problem, resolution=16)
+    case = disol.draw(problem, 0, 1, resolution=16)
+    solution = model.solve(case)
+    predicted = model.predict(case.inputs[None])[0]
+    assert np.array_equal(solution.inputs, case.inputs)
+    assert np.allclose(solution.pattern[0] if problem == "heat" else solution.pattern, predicted, atol=1e-6)
+    assert solution.amplitude == pytest.approx(disol.solve_exact(case).amplitude, rel=0.02)
+
+
+def test_other_resolutions_and_oblong_grids_are_used_with_a_warning(tmp_path):
+    domain = np.ones((20, 31))
+    terms = {"domain": domain, "dirichlet": np.eye(20, 31), "source": lambda x, y: x - y / 2}
+    model = exact_model(tmp_path, "poisson")
+    with pytest.warns(UserWarning, match="trained on 32 x 32 grids, got 20 x 31"):
+        solution = model.solve(**terms)
+    assert relative(solution.field, disol.solve_exact("poisson", **terms).field) < 0.02
+
+
+def test_heat_starts_from_the_initial_field_itself(tmp_path):
+    terms = own_terms("heat") | {"times": [0]}
+    solution = exact_model(tmp_path, "heat", error=wavy).solve(**terms)
+    assert np.allclose(solution.field, disol.solve_exact("heat", **terms).field, rtol=1e-6)
+
+
+def test_heat_takes_its_amplitude_over_20_s_whatever_is_asked_for(tmp_path):
+    terms = own_terms("heat")
+    terms["initial"] = terms["initial"] / 50
+    model = exact_model(tmp_path, "heat", error=wavy)
+    for times in ([2], [40, 6]):
+        exact, solution = (solve(**terms | {"times": times}) for solve in (solve_heat, model.solve))
+        assert solution.amplitude == pytest.approx(exact.amplitude, rel=0.01)
+        assert relative(solution.field, exact.field) < 0.05
+
+
+def solve_heat(**terms):
+    return disol.solve_exact("heat", **terms)
