@@ -1,72 +1,21 @@
-"""The `disol` command: parse, call, print."""
+"""Commands about cases: list problems, draw one case, generate many, look into files of them."""
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
-from disol import __version__
+from disol.cli.app import ConventionsName, DeviceName, ProblemName, Resolution, Sequence, console, print_rows
 
 if TYPE_CHECKING:
     from disol.problems import Case, Exact
 
-app = typer.Typer(
-    help="Solve PDEs on changing geometries.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-console = Console(highlight=False)
-
 HEAT_TIMES = (2.0, 8.0, 20.0, 50.0)
 
-# What several commands take.
-ProblemName = Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")]
-ConventionsName = Annotated[str, typer.Option(help="paper or published.")]
-DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
-Resolution = Annotated[int | None, typer.Option(help="Pixels along a side.")]
-Sequence = Annotated[int, typer.Option(help="Which sequence of cases.")]
 
-
-def main() -> None:
-    """Run the command; a wrong input is one line and exit code 2."""
-    try:
-        app()
-    except ValueError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/] {one_line(error)}")
-        sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; generate and train go on with --resume")
-        sys.exit(130)
-
-
-def one_line(error: Exception) -> str:
-    """Return a message that can be printed as it is."""
-    return " ".join(str(error).split()).replace("[", r"\[")
-
-
-def show_version(asked: bool) -> None:
-    """Print the version and stop."""
-    if asked:
-        console.print(f"disol {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show it.")] = False,
-) -> None:
-    """Solve PDEs on changing geometries."""
-    del version  # its callback has answered
-
-
-@app.command()
 def problems() -> None:
     """List the problems."""
     from disol.problems import PROBLEMS
@@ -78,7 +27,6 @@ def problems() -> None:
     console.print(table)
 
 
-@app.command()
 def draw(
     problem: ProblemName,
     seed: Sequence = 0,
@@ -121,7 +69,6 @@ def draw(
     )
 
 
-@app.command()
 def generate(
     problem: ProblemName,
     cases: Annotated[int, typer.Option(help="How many cases.")],
@@ -160,7 +107,6 @@ def generate(
     console.print(str(report), soft_wrap=True)
 
 
-@app.command()
 def info(file: Annotated[Path, typer.Argument(help="A file that `disol generate` wrote.")]) -> None:
     """Tell what a file of cases holds."""
     from disol.data import describe
@@ -168,7 +114,6 @@ def info(file: Annotated[Path, typer.Argument(help="A file that `disol generate`
     print_rows(describe(file))
 
 
-@app.command()
 def export(
     file: Annotated[Path, typer.Argument(help="A file that `disol generate` wrote.")],
     out: Annotated[Path, typer.Option(help="The .npz file to write.")],
@@ -178,79 +123,6 @@ def export(
     from disol.data import export_npz
 
     console.print(f"written {export_npz(file, out, split=split)}", soft_wrap=True)
-
-
-@app.command()
-def train(
-    problem: ProblemName,
-    data: Annotated[Path, typer.Option(help="A file that `disol generate` wrote.")],
-    out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
-    model: Annotated[str | None, typer.Option(help="disol unless a config says otherwise.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="fast (default) or published.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings, as in configs/.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=100.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="End after this time; the schedule ends with it.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")] = False,
-    device: DeviceName = "auto",
-    seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
-) -> None:
-    """Train a model on a file of cases."""
-    from disol.training import train as train_model
-
-    report = train_model(
-        problem,
-        data,
-        out,
-        model=model,
-        recipe=recipe,
-        config=config,
-        overrides=settings or (),
-        minutes=minutes,
-        resume=resume,
-        device=device,
-        seed=seed,
-    )
-    console.print(str(report), soft_wrap=True)
-
-
-@app.command()
-def evaluate(
-    run: Annotated[Path, typer.Argument(help="A folder that `disol train` wrote.")],
-    data: Annotated[list[Path], typer.Option(help="Files of cases; give the option once for each.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write; RUN/evaluation unless given.")] = None,
-    split: Annotated[str, typer.Option(help="train, validation or all.")] = "all",
-    device: DeviceName = "auto",
-) -> None:
-    """Measure a model on files of cases: a table, and numbers and pictures in files."""
-    from disol.evaluation.evaluate import evaluate as evaluate_model
-    from disol.evaluation.tables import evaluation_table
-
-    folder = run / "evaluation" if out is None else out
-    evaluation = evaluate_model(run, data, split=split, device=device, out=folder)
-    console.print(evaluation_table(evaluation))
-    for note in evaluation.notes:
-        console.print(f"note: {note}", soft_wrap=True)
-    console.print(f"written {folder}", soft_wrap=True)
-
-
-@app.command()
-def models() -> None:
-    """List the models, with their size for each problem."""
-    from disol.models import MODELS, count_parameters, create_model
-    from disol.problems import PROBLEMS
-
-    table = Table(Column("model", no_wrap=True), *PROBLEMS, box=None, pad_edge=False)
-    for name in MODELS:
-        table.add_row(name, *(f"{count_parameters(create_model(name, problem)):,}" for problem in PROBLEMS))
-    console.print(table)
-
-
-def print_rows(rows: list[tuple[str, str]]) -> None:
-    """Print names and values."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name, value in rows:
-        table.add_row(name, value)
-    console.print(table)
 
 
 def find_writer(out: Path) -> "Callable[[Path, Case, Exact], None]":

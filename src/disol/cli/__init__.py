@@ -1,0 +1,13 @@
+"""The `disol` command: parse, call, print."""
+
+from disol.cli.app import app, main
+from disol.cli.case_commands import draw, export, generate, info, problems
+from disol.cli.model_commands import evaluate, models, onnx, train
+from disol.cli.solve_command import EXAMPLES, HELP, solve
+
+__all__ = ["app", "main"]
+
+# In the order of `disol --help`.
+app.command(help=HELP, epilog=EXAMPLES, short_help="Solve a PDE on a geometry of your own: start here.")(solve)
+for command in (problems, draw, generate, info, export, train, evaluate, models, onnx):
+    app.command()(command)

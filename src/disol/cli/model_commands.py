@@ -1,0 +1,101 @@
+"""Commands about models: train one, measure it, export it, list them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from disol.cli.app import DeviceName, ProblemName, console, note
+
+TrainedModel = Annotated[
+    str, typer.Argument(help="A shipped model (`disol models` lists them) or the folder of a run.")
+]
+
+
+def train(
+    problem: ProblemName,
+    data: Annotated[Path, typer.Option(help="A file that `disol generate` wrote.")],
+    out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
+    model: Annotated[str | None, typer.Option(help="disol unless a config says otherwise.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="fast (default) or published.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings, as in configs/.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=100.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="End after this time; the schedule ends with it.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")] = False,
+    device: DeviceName = "auto",
+    seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
+) -> None:
+    """Train a model on a file of cases."""
+    from disol.training import train as train_model
+
+    report = train_model(
+        problem,
+        data,
+        out,
+        model=model,
+        recipe=recipe,
+        config=config,
+        overrides=settings or (),
+        minutes=minutes,
+        resume=resume,
+        device=device,
+        seed=seed,
+    )
+    console.print(str(report), soft_wrap=True)
+
+
+def evaluate(
+    model: TrainedModel,
+    data: Annotated[list[Path], typer.Option(help="Files of cases; give the option once for each.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; RUN/evaluation, of a shipped model evaluation/NAME.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="train, validation or all.")] = "all",
+    device: DeviceName = "auto",
+) -> None:
+    """Measure a model on files of cases: a table, and numbers and pictures in files."""
+    from disol.evaluation.evaluate import evaluate as evaluate_model
+    from disol.evaluation.tables import evaluation_table
+    from disol.inference.loading import find_folder, is_shipped
+
+    run = find_folder(model)
+    folder = out or (Path("evaluation", model) if is_shipped(model) else run / "evaluation")
+    evaluation = evaluate_model(run, data, split=split, device=device, out=folder)
+    console.print(evaluation_table(evaluation))
+    for message in evaluation.notes:
+        note(message)
+    console.print(f"written {folder}", soft_wrap=True)
+
+
+def onnx(
+    model: TrainedModel,
+    out: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+) -> None:
+    """Export a trained model for ONNX Runtime and for programs without torch."""
+    from disol.inference.loading import find_folder
+    from disol.inference.onnx_export import export_onnx
+    from disol.models import load_checkpoint
+
+    written = export_onnx(load_checkpoint(find_folder(model)), out)
+    console.print(f"written {written}", soft_wrap=True)
+
+
+def models() -> None:
+    """List the trained models that come with the package, and every network with its size for each problem."""
+    from disol.inference.loading import list_pretrained, load
+    from disol.models import MODELS, count_parameters, create_model
+    from disol.problems import PROBLEMS
+
+    shipped = Table(Column("trained model", no_wrap=True), "problem", "grid", "conventions", box=None, pad_edge=False)
+    for name in list_pretrained():
+        trained = load(name, device="cpu")
+        grid = f"{trained.resolution} x {trained.resolution}"
+        shipped.add_row(name, trained.problem, grid, trained.conventions)
+    console.print(shipped)
+    console.print()
+
+    table = Table(Column("network", no_wrap=True), *PROBLEMS, box=None, pad_edge=False)
+    for name in MODELS:
+        table.add_row(name, *(f"{count_parameters(create_model(name, problem)):,}" for problem in PROBLEMS))
+    console.print(table)

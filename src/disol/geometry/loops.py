@@ -1,0 +1,99 @@
+"""Boundary loops by name, and ranges of them written as text: `outer:0.1-0.3,hole1`."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from disol.geometry.boundary import Loop, trace_boundary
+from disol.geometry.curve import parts
+
+Mask = Bool[np.ndarray, "height width"]
+
+NUMBER = r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?"
+RANGE = re.compile(rf"(?P<loop>[a-z]+[0-9]*)(?::(?P<start>{NUMBER})-(?P<end>{NUMBER}))?(?:=(?P<value>[-+]?{NUMBER}))?")
+
+
+@dataclass(frozen=True)
+class LoopRange:
+    """The part of a loop from one fraction of its length to another, through its start if the first is larger."""
+
+    loop: str
+    start: float = 0.0
+    end: float = 1.0
+    value: float | None = None
+
+
+def read_ranges(text: str, *, valued: bool = False) -> tuple[LoopRange, ...]:
+    """Read `LOOP`, `LOOP:FROM-TO` or, where ranges may have values, `LOOP:FROM-TO=VALUE`, separated by commas."""
+    example = "outer:0.1-0.3=-1" if valued else "outer:0.1-0.3"
+    ranges = []
+    for piece in text.split(","):
+        match = RANGE.fullmatch(piece.strip().lower())
+        if match is None or (match["value"] is not None and not valued):
+            raise ValueError(f"A boundary range is written like {example!r} or 'hole1', got {piece.strip()!r}.")
+        start, end = float(match["start"] or 0), float(match["end"] or 1)
+        if max(start, end) > 1 or start == end:
+            raise ValueError(
+                f"A boundary range goes from one fraction in [0, 1] to a different one, got {piece.strip()!r}. "
+                f"Write it like {example!r}; '0.9-0.1' passes through the start."
+            )
+        ranges.append(LoopRange(match["loop"], start, end, float(match["value"]) if match["value"] else None))
+    return tuple(ranges)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedLoops:
+    """The boundary loops of a mask: `outer`, and `hole1`, `hole2`, ... from the top down.
+
+    A mask in several parts has `outer2`, `outer3`, ... too. Every loop starts at its highest pixel, the leftmost of
+    those, and keeps the domain on its right: clockwise along an outer boundary, counter-clockwise around a hole.
+    """
+
+    mask: Mask
+    loops: dict[str, Loop]
+
+    def mark(self, ranges: tuple[LoopRange, ...]) -> Mask:
+        """Mark the pixels of the ranges."""
+        return self.assign(ranges) != 0
+
+    def assign(self, ranges: tuple[LoopRange, ...]) -> Float[np.ndarray, "height width"]:
+        """Give the pixels of each range its value, 1 unless given; a later range wins, all others are 0."""
+        values = np.zeros(self.mask.shape)
+        for wanted in ranges:
+            if wanted.loop not in self.loops:
+                raise ValueError(
+                    f"There is no boundary loop {wanted.loop!r} on this grid. The loops are {', '.join(self.loops)}."
+                )
+            rows, columns = pixels_between(self.loops[wanted.loop], wanted.start, wanted.end).T
+            values[rows, columns] = 1.0 if wanted.value is None else wanted.value
+        return values
+
+
+def name_loops(mask: Mask) -> NamedLoops:
+    """Trace and name the boundary loops of a mask."""
+    labels, count = parts(mask)
+    traced = [[from_the_top(loop) for loop in trace_boundary(labels == part)] for part in range(1, count + 1)]
+    loops = {"outer" if part == 0 else f"outer{part + 1}": loops[0] for part, loops in enumerate(traced)}
+    holes = sorted((hole for loops in traced for hole in loops[1:]), key=lambda hole: tuple(hole[0]))
+    loops.update({f"hole{number}": hole for number, hole in enumerate(holes, start=1)})
+    return NamedLoops(mask, loops)
+
+
+def from_the_top(loop: Loop) -> Loop:
+    """Return a loop from its highest pixel on, the leftmost of those."""
+    first = np.lexsort((loop[:, 1], loop[:, 0]))[0]
+    return np.roll(loop, -first, axis=0)
+
+
+def pixels_between(loop: Loop, start: float, end: float) -> Loop:
+    """Return the pixels whose place along a loop, as a fraction of its length, is in [start, end).
+
+    Lengths are measured from pixel centre to pixel centre, so that ranges that follow each other share no pixel. A
+    range shorter than a pixel is the one pixel it starts in.
+    """
+    steps = np.hypot(*(np.roll(loop, -1, axis=0) - loop).T)
+    place = np.concatenate([[0.0], np.cumsum(steps)[:-1]]) / max(float(steps.sum()), 1.0)
+    chosen = (place >= start) & (place < end) if start < end else (place >= start) | (place < end)
+    return loop[chosen] if chosen.any() else loop[[np.searchsorted(place, start, side="right") - 1]]

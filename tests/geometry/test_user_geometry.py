@@ -1,0 +1,269 @@
+"""A user's own geometry: loops and ranges by name, polygons from files, painted pictures."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.image import imsave
+
+from disol.geometry import Raster, named_shape
+from disol.geometry.drawings import area_means, read_drawing
+from disol.geometry.loops import name_loops, pixels_between, read_ranges
+from disol.geometry.outline_files import MOST_POINTS, read_outline
+from disol.geometry.shapes import HOLES, OUTLINES
+from disol.grid import Grid
+
+SQUARE = [[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]
+
+
+def plate(side: int = 20) -> np.ndarray:
+    """A square from 2 to side − 2 with two holes, the second above the first on the right."""
+    mask = np.zeros((side, side), dtype=bool)
+    mask[2 : side - 2, 2 : side - 2] = True
+    mask[12:15, 4:7] = False
+    mask[5:9, 11:15] = False
+    return mask
+
+
+def marked(mask: np.ndarray, text: str) -> list[tuple[int, int]]:
+    loops = name_loops(mask)
+    return list(zip(*(axis.tolist() for axis in np.nonzero(loops.mark(read_ranges(text)))), strict=True))
+
+
+def test_the_outer_loop_starts_at_its_highest_leftmost_pixel_and_runs_clockwise():
+    outer = name_loops(plate()).loops["outer"]
+    assert outer[:3].tolist() == [[2, 2], [2, 3], [2, 4]]
+    assert outer[-1].tolist() == [3, 2]
+
+
+def test_holes_are_named_from_the_top_down_and_run_counter_clockwise():
+    loops = name_loops(plate()).loops
+    assert list(loops) == ["outer", "hole1", "hole2"]
+    assert loops["hole1"][0].tolist() == [4, 11]
+    assert loops["hole2"][0].tolist() == [11, 4]
+    assert loops["hole1"][:, 1].min() == 10
+    first, second = loops["hole1"][:2]
+    assert second[1] < first[1] or second[0] > first[0]
+
+
+def test_quarters_of_a_square_are_its_sides():
+    square = np.zeros((12, 12), dtype=bool)
+    square[1:10, 1:10] = True
+    assert marked(square, "outer:0-0.25") == [(1, column) for column in range(1, 9)]
+    assert marked(square, "outer:0.25-0.5") == [(row, 9) for row in range(1, 9)]
+    assert marked(square, "outer:0.75-1") == [(row, 1) for row in range(2, 10)]
+
+
+def test_a_range_passes_through_the_start_if_it_begins_later_than_it_ends():
+    square = np.ones((9, 9), dtype=bool)
+    assert marked(square, "outer:0.875-0.125") == sorted(
+        [(0, column) for column in range(4)] + [(row, 0) for row in range(1, 5)]
+    )
+
+
+@given(name=st.sampled_from(list(OUTLINES)), cut=st.floats(0.01, 0.99), side=st.sampled_from([32, 64, 128]))
+def test_ranges_that_follow_each_other_share_no_step_of_the_loop(name, cut, side):
+    for loop in name_loops(Raster(named_shape(name, with_hole=True), Grid(side, side)).mask).loops.values():
+        first, second = pixels_between(loop, 0.0, cut), pixels_between(loop, cut, 1.0)
+        if cut * len(loop) < len(loop) - 2:  # a range shorter than a pixel takes the one it starts in
+            assert np.concatenate([first, second]).tolist() == loop.tolist()
+
+
+@given(name=st.sampled_from(list(OUTLINES)), start=st.floats(0, 0.9), length=st.floats(0.05, 0.5))
+def test_resolutions_agree_on_where_a_range_lies(name, start, length):
+    end = (start + length) % 1.0
+    middles = []
+    for side in (64, 256):
+        loop = name_loops(Raster(named_shape(name), Grid(side, side)).mask).loops["outer"]
+        run = pixels_between(loop, start, end)
+        middles.append(np.sort((run + 0.5) / side, axis=0).mean(axis=0))
+    assert np.abs(middles[0] - middles[1]).max() < 0.06
+
+
+def test_values_are_given_to_ranges_and_later_ranges_win():
+    loops = name_loops(plate())
+    force = loops.assign(read_ranges("outer:0-0.5=-2,outer:0.25-1=3,hole1=0.5", valued=True))
+    assert set(np.unique(force)) == {-2.0, 0.0, 0.5, 3.0}
+    assert force[2, 2] == -2
+    assert force[2 + 8, 17] == 3
+    assert (force[4, 11:15] == 0.5).all()
+
+
+def test_separate_parts_have_their_own_outer_loops():
+    mask = plate()
+    mask[6, 12] = True  # an island in the upper hole
+    loops = name_loops(mask).loops
+    assert list(loops) == ["outer", "outer2", "hole1", "hole2"]
+    assert loops["outer2"].tolist() == [[6, 12]]
+    assert marked(mask, "outer2:0.2-0.3") == [(6, 12)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "outer:",
+        "outer:0.1",
+        "outer:0.1-",
+        "outer:0.1-1.2",
+        "outer:0.3-0.3",
+        "outer:-0.1-0.3",
+        "outer=1",
+        "0.1-0.2",
+        "outer:nan-1",
+    ],
+)
+def test_a_range_that_is_not_one_is_an_error_with_an_example(text):
+    with pytest.raises(ValueError, match=r"outer:0\.1-0\.3"):
+        read_ranges(text)
+
+
+def test_an_unknown_loop_is_an_error_that_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"'hole3'.*outer, hole1, hole2"):
+        name_loops(plate()).mark(read_ranges("hole3"))
+
+
+def written(path, content) -> str:
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", OUTLINES)
+def test_a_shape_written_to_a_file_is_the_shape(tmp_path, name):
+    content = {"outer": OUTLINES[name].tolist(), "holes": [hole.tolist() for hole in HOLES[name]]}
+    outline = read_outline(written(tmp_path / "a.json", content))
+    grid = Grid(96, 96)
+    assert not outline.fitted
+    assert (outline.geometry.mask(grid) == named_shape(name, with_hole=True).mask(grid)).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda polygon: polygon, lambda polygon: {"type": "Feature", "geometry": polygon}])
+def test_geojson_has_y_upwards_and_repeats_its_first_point(tmp_path, wrap):
+    upwards = [[[x, 1 - y] for x, y in [*OUTLINES["y"].tolist(), OUTLINES["y"][0].tolist()]]]
+    outline = read_outline(written(tmp_path / "a.geojson", wrap({"type": "Polygon", "coordinates": upwards})))
+    assert not outline.fitted
+    assert len(outline.geometry.outer.points) == len(OUTLINES["y"])
+    assert (outline.geometry.mask(Grid(64, 64)) == named_shape("y").mask(Grid(64, 64))).all()
+
+
+@given(scale=st.floats(2, 1e6), x=st.floats(-1e6, 1e6), y=st.floats(-1e6, 1e6))
+def test_an_outline_anywhere_is_fitted_into_the_square_in_its_proportions(tmp_path_factory, scale, x, y):
+    moved = (OUTLINES["arrow"] * scale + [x, y]).tolist()
+    hole = (HOLES["arrow"][0] * scale + [x, y]).tolist()
+    path = tmp_path_factory.mktemp("outline") / "a.json"
+    outline = read_outline(written(path, {"outer": moved, "holes": [hole]}))
+    points = outline.geometry.outer.points
+    assert outline.fitted
+    assert points.min(axis=0) == pytest.approx([0.05, 0.5 - 0.45 * 0.76 / 0.89], abs=1e-6)
+    assert points.max(axis=0) == pytest.approx([0.95, 0.5 + 0.45 * 0.76 / 0.89], abs=1e-6)
+    assert len(outline.geometry.holes) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"outer": SQUARE[:2]}, "3 to 2000 different points, got 2"),
+        ({"outer": [SQUARE[0]] * 8}, "3 to 2000 different points, got 0"),
+        ({"outer": [[i, i % 7] for i in range(MOST_POINTS + 1)]}, "got 2001"),
+        ({"outer": [SQUARE[i] for i in (0, 2, 1, 3)]}, "crosses itself"),
+        ({"outer": [[0, 0], [0.5, 0.5], [1, 1]]}, "no area"),
+        ({"outer": SQUARE, "holes": [[[0.5, 0.5], [0.9, 0.5], [0.9, 0.6]]]}, "Hole 1 .* reaches outside"),
+        ({"outer": SQUARE, "holes": [[[0.5, 0.5]]]}, "Hole 1 .* 3 to 2000"),
+        ({"outer": SQUARE, "holes": 3}, "must hold"),
+        ({"outer": [[0, 0], [1, "a"], [1, 1]]}, "list of points"),
+        ({"outer": [[0, 0], [1, None], [1, 1]]}, "list of points"),
+        ({"outer": [[0, 0, 0], [1, 0, 0], [1, 1, 0]]}, "list of points"),
+        ({"outer": [[0, 0], [1e999, 0], [1, 1]]}, "not finite"),
+        ({"outer": "abc"}, "list of points"),
+        ({"inner": SQUARE}, "must hold"),
+        ({"outer": SQUARE, "hole": []}, "must hold"),
+        ({"type": "MultiPolygon", "coordinates": [[SQUARE]]}, "must hold"),
+        ({"type": "Polygon", "coordinates": []}, "must hold"),
+        ([SQUARE], "must hold"),
+    ],
+)
+def test_an_outline_that_bounds_nothing_is_one_clear_error(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_outline(written(tmp_path / "a.json", content))
+
+
+def test_a_file_that_is_missing_or_no_json_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="Cannot read"):
+        read_outline(tmp_path / "missing.json")
+    (tmp_path / "a.json").write_text("{outer")
+    with pytest.raises(ValueError, match="is not JSON"):
+        read_outline(tmp_path / "a.json")
+    (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="is not JSON"):
+        read_outline(tmp_path / "b.json")
+
+
+def painting(side: int = 64) -> np.ndarray:
+    """A black square on white, its top edge red, its left edge blue, one corner magenta."""
+    pixels = np.ones((side, side, 4))
+    pixels[8:56, 8:56, :3] = 0
+    pixels[8, 8:56, :3] = [1, 0, 0]
+    pixels[9:56, 8, :3] = [0, 0, 1]
+    pixels[8, 8, :3] = [1, 0, 1]
+    return pixels
+
+
+def drawing_of(path, pixels):
+    imsave(path, np.ascontiguousarray(pixels))
+    return read_drawing(path)
+
+
+def test_dark_pixels_are_the_domain_and_colours_mark_it(tmp_path):
+    drawing = drawing_of(tmp_path / "a.png", painting())
+    expected = np.zeros((64, 64), dtype=bool)
+    expected[8:56, 8:56] = True
+    assert (drawing.mask(Grid(64, 64)) == expected).all()
+    red, blue = (drawing.painted(colour, Grid(64, 64)) for colour in ("red", "blue"))
+    assert (red.nonzero()[0] == 8).all()
+    assert red.sum() == 48
+    assert (blue.nonzero()[1] == 8).all()
+    assert blue.sum() == 48
+
+
+def test_transparent_pixels_lie_outside_whatever_their_colour(tmp_path):
+    pixels = painting()
+    pixels[:, 32:, 3] = 0
+    drawing = drawing_of(tmp_path / "a.png", pixels)
+    assert not drawing.mask(Grid(64, 64))[:, 32:].any()
+    assert not drawing.painted("red", Grid(64, 64))[:, 32:].any()
+    assert drawing.shows("red")
+
+
+@pytest.mark.parametrize("side", [16, 32, 128])
+def test_a_thin_line_marks_the_edge_at_any_resolution(tmp_path, side):
+    drawing = drawing_of(tmp_path / "a.png", painting())
+    mask, red = drawing.mask(Grid(side, side)), drawing.painted("red", Grid(side, side))
+    assert mask.mean() == pytest.approx(48**2 / 64**2, abs=1e-9)
+    rows = np.unique(red.nonzero()[0])
+    assert rows.min() == side // 8
+    assert len(rows) <= max(1, side // 64)
+    assert set(red.nonzero()[1]) == set(range(side // 8, side * 7 // 8))
+
+
+def test_a_picture_that_is_not_square_is_centred(tmp_path):
+    drawing = drawing_of(tmp_path / "a.png", np.zeros((20, 40, 3)))
+    mask = drawing.mask(Grid(40, 40))
+    assert mask[10:30].all()
+    assert mask.sum() == 20 * 40
+
+
+@given(seed=st.integers(0, 1000), fine=st.integers(3, 40), coarse=st.integers(3, 40))
+def test_area_means_keep_the_mean_and_constants(seed, fine, coarse):
+    image = np.random.default_rng(seed).random((fine, fine))
+    grid = Grid(coarse, coarse)
+    assert area_means(image, grid).mean() == pytest.approx(image.mean())
+    assert area_means(np.ones_like(image), grid) == pytest.approx(1.0)
+
+
+def test_a_file_that_is_no_picture_is_an_error(tmp_path):
+    (tmp_path / "a.png").write_text("text")
+    for path in (tmp_path / "a.png", tmp_path / "missing.png"):
+        with pytest.raises(ValueError, match="Cannot read"):
+            read_drawing(path)

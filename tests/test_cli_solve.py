@@ -1,0 +1,271 @@
+"""`disol solve`: from what a user writes to a solution, or to one line that says what is wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imsave
+
+import disol
+from disol.cli import main
+from disol.expressions import read_expression
+from disol.geometry import named_shape
+from disol.geometry.loops import name_loops, read_ranges
+from disol.grid import Grid
+from disol.models import create_model, save_checkpoint
+
+SIDE = 24
+SQUARE = {"outer": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """A working folder with a small model of every problem, an outline and a picture."""
+    torch.manual_seed(0)
+    for problem in ("poisson", "elasticity", "heat"):
+        model = create_model("disol", problem, width=8, depth=2, gated_skips=1)
+        save_checkpoint(tmp_path / "models" / problem, model, problem, resolution=SIDE)
+    (tmp_path / "square.json").write_text(json.dumps(SQUARE))
+    pixels = np.ones((48, 48, 3))
+    pixels[6:42, 6:42] = 0
+    pixels[6:42, 6] = [1, 0, 0]
+    imsave(tmp_path / "painted.png", pixels)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def solve(capsys, monkeypatch, *arguments: str, problem: str = "poisson") -> tuple[int, str, str]:
+    options = ["--model", f"models/{problem}", "--resolution", str(SIDE), "--device", "cpu", *arguments]
+    monkeypatch.setattr(sys, "argv", ["disol", "solve", *options])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    printed = capsys.readouterr()
+    return stopped.value.code or 0, printed.out, printed.err
+
+
+@pytest.fixture
+def run(home, capsys, monkeypatch):
+    def run(*arguments: str, problem: str = "poisson"):
+        code, out, err = solve(capsys, monkeypatch, *arguments, problem=problem)
+        assert code == 0, err
+        return dict(np.load("solution/solution.npz")), out
+
+    return run
+
+
+@pytest.fixture
+def fails(home, capsys, monkeypatch):
+    def fails(*arguments: str, problem: str = "poisson") -> str:
+        before = sorted(home.rglob("*"))
+        code, _, err = solve(capsys, monkeypatch, *arguments, problem=problem)
+        assert code == 2
+        assert len(err.strip().splitlines()) == 1
+        assert sorted(home.rglob("*")) == before
+        return err
+
+    return fails
+
+
+def channel(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
+    return arrays["inputs"][list(arrays["channels"]).index(name)]
+
+
+def test_without_options_the_arrow_with_a_hole_is_solved_and_compared(run):
+    arrays, out = run()
+    assert Path("solution/solution.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in Path("solution").iterdir()) == ["solution.npz", "solution.png"]
+    assert (arrays["domain"] == named_shape("arrow", with_hole=True).mask(Grid(SIDE, SIDE))).all()
+    for words in ("poisson: −ΔU = f", "arrow+hole", "hole1", "drawn, seed", "error of", "predicted", "exact", "cpu"):
+        assert words in out
+    assert "note:" not in out
+
+
+def test_the_solution_is_that_of_the_written_terms(run):
+    formula = "sin(6*x)*y + 1"
+    arrays, _ = run(
+        "--geometry", "star+hole", "--dirichlet", "outer:0-0.2", "--dirichlet", "hole1", "--source", formula
+    )
+    loops = name_loops(named_shape("star", with_hole=True).mask(Grid(SIDE, SIDE)))
+    held = loops.mark(read_ranges("outer:0-0.2,hole1"))
+    assert (channel(arrays, "dirichlet") == held).all()
+    expected = disol.load("models/poisson", device="cpu").solve(
+        domain=loops.mask, dirichlet=held, source=read_expression(formula)
+    )
+    assert arrays["field"] == pytest.approx(expected.field)
+
+
+def test_the_printed_amplitude_of_the_exact_solution_is_the_exact_one(run):
+    _, out = run("--geometry", "square.json", "--dirichlet", "outer", "--source", "constant")
+    domain = np.zeros((SIDE, SIDE), dtype=bool)
+    domain[2:22, 2:22] = True
+    held = name_loops(domain).mark(read_ranges("outer"))
+    exact = disol.solve_exact("poisson", domain=domain, dirichlet=held, source=np.ones((SIDE, SIDE)))
+    line = next(line for line in out.splitlines() if line.startswith("exact"))
+    assert float(line.split()[1]) == pytest.approx(exact.amplitude, rel=1e-3)
+
+
+def test_a_random_geometry_is_the_case_of_its_seed(run):
+    arrays, _ = run("--geometry", "random:5+topology+source")
+    case = disol.draw("poisson", 5, resolution=SIDE, shift="topology,source")
+    assert (arrays["inputs"] == case.inputs).all()
+
+
+def test_an_outline_has_defaults_that_are_named(run):
+    arrays, out = run("--geometry", "square.json")
+    assert "outer:0-0.25 (default)" in out
+    assert "wave (default): 0.5 + 0.5*sin" in out
+    rows, columns = np.nonzero(channel(arrays, "dirichlet"))
+    assert set(rows) == {2}
+    assert set(columns) <= set(range(2, 22))
+
+
+def test_names_with_brackets_are_printed_as_they_are(run):
+    Path("square.json").rename("[red]square.json")
+    _, out = run("--geometry", "[red]square.json", "--out", "solution")
+    assert "[red]square.json, 69% of 24 x 24 pixels" in out
+
+
+def test_an_outline_elsewhere_is_fitted_and_that_is_said(run):
+    Path("far.json").write_text(json.dumps({"outer": [[100, 0], [300, 0], [300, 200]]}))
+    arrays, out = run("--geometry", "far.json")
+    assert "note: far.json was moved and scaled into the unit square, 5% from its edge" in out
+    assert arrays["domain"].mean() == pytest.approx(0.5 * 0.81, abs=0.05)
+
+
+def test_pixels_that_a_grid_cuts_off_are_named(run):
+    hourglass = [[0.1, 0.1], [0.9, 0.1], [0.505, 0.4], [0.505, 0.6], [0.9, 0.9], [0.1, 0.9], [0.495, 0.6], [0.495, 0.4]]
+    Path("glass.json").write_text(json.dumps({"outer": hourglass}))
+    assert "pixels that no side joins" in run("--geometry", "glass.json")[1]
+
+
+def test_red_pixels_hold_the_solution_at_zero(run):
+    arrays, out = run("--geometry", "painted.png")
+    assert "painted in painted.png" in out
+    assert arrays["domain"].sum() == 18**2
+    rows, columns = np.nonzero(channel(arrays, "dirichlet"))
+    assert set(columns) == {3}
+    assert len(rows) == 18
+
+
+def test_written_ranges_replace_painted_ones(run):
+    arrays, _ = run("--geometry", "painted.png", "--dirichlet", "outer:0.25-0.5")
+    assert set(np.nonzero(channel(arrays, "dirichlet"))[1]) == {20}
+
+
+def test_elasticity_takes_supports_and_forces(run):
+    fixed = ["--fix-x", "outer:0.75-1", "--fix-y", "outer:0.75-1"]
+    arrays, out = run("--geometry", "square.json", *fixed, "--force-y", "outer:0.25-0.5=-2.5", problem="elasticity")
+    assert (channel(arrays, "fix_x") == channel(arrays, "fix_y")).all()
+    assert not channel(arrays, "force_x").any()
+    assert set(np.unique(channel(arrays, "force_y"))) == {-2.5, 0.0}
+    assert arrays["field"].shape == (2, SIDE, SIDE)
+    assert "outer:0.25-0.5=-2.5" in out
+
+
+def test_heat_is_solved_at_the_times_asked_for_and_animated(run):
+    arrays, out = run(
+        "--geometry", "square.json", "--initial", "gaussian", "--time", "8", "--time", "2,4", problem="heat"
+    )
+    assert arrays["times"].tolist() == [2, 4, 8]
+    domain = arrays["domain"]
+    given = {"domain": domain, "dirichlet": channel(arrays, "dirichlet")}
+    fields = {"source": read_expression("wave"), "initial": read_expression("gaussian")}
+    expected = disol.load("models/heat", device="cpu").solve(**given, **fields, times=(2, 4, 8))
+    assert arrays["field"] == pytest.approx(expected.field)
+    assert (arrays["inputs"] == expected.inputs).all()
+    assert Path("solution/solution.gif").read_bytes().startswith(b"GIF89a")
+    assert "solution/solution.gif" in out
+
+
+def test_an_animation_is_written_where_it_is_asked_for(run):
+    run("--time", "2", "--animate", "movie/heat.gif", problem="heat")
+    assert Path("movie/heat.gif").exists()
+    assert not Path("solution/solution.gif").exists()
+
+
+def test_the_exact_solution_can_be_left_out(run):
+    _, out = run("--no-exact", "--out", "solution")
+    assert "exact " not in out.split("predicted", 1)[1]
+
+
+def test_a_resolution_that_was_not_trained_is_one_note(home, capsys, monkeypatch):
+    code, out, _ = solve(capsys, monkeypatch, "--resolution", "32")
+    assert code == 0
+    notes = [line for line in out.splitlines() if line.startswith("note:")]
+    assert len(notes) == 1
+    assert "24" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--problem", "stokes"], "Unknown problem 'stokes'"),
+        (["--problem", "heat"], "models/poisson"),
+        (["--model", "nowhere"], "nowhere"),
+        (["--geometry", "hexagon"], "The shapes are arrow"),
+        (["--geometry", "random:x"], "random:7"),
+        (["--geometry", "random:1+shape:y"], "random:7"),
+        (["--geometry", "random:1+half"], "Unknown shift 'half'"),
+        (["--geometry", "missing.json"], "Cannot read missing.json"),
+        (["--geometry", "missing.png"], "Cannot read missing.png"),
+        (["--geometry", "square.json", "--seed", "3"], "--seed"),
+        (["--seed", "-3"], "seed must not be negative"),
+        (["--dirichlet", "outer:0.1"], "outer:0.1-0.3"),
+        (["--dirichlet", "hole7"], "The loops are outer, hole1"),
+        (["--dirichlet", "outer,hole1=2"], "outer:0.1-0.3"),
+        (["--force-x", "outer"], "poisson has no --force-x. It takes --dirichlet, --source."),
+        (["--time", "2"], "poisson has no --time"),
+        (["--source", "z*x"], "'z' is not allowed"),
+        (["--source", "1/(x - x)"], "not finite at x ="),
+        (["--source", "[link]x"], "'[link]x'"),
+        (["--resolution", "8"], "--resolution must lie in [16, 1024], got 8"),
+        (["--resolution", "many"], "--resolution"),
+        (["--device", "tpu"], "Unknown device 'tpu'"),
+        (["--animate", "a.gif"], "needs a problem with time"),
+        (["--animate", "a.mp4"], "must end in .gif"),
+        (["--out", "square.json"], "Cannot write square.json"),
+        (["--colour", "red"], "--colour"),
+        (["extra"], "extra"),
+    ],
+)
+def test_a_wrong_input_is_one_line_and_writes_nothing(fails, arguments, message):
+    assert message in fails(*arguments)
+
+
+@pytest.mark.parametrize("times", ["3", "-2", "soon", "nan", "1e9", ""])
+def test_a_time_that_is_never_reached_is_an_error(fails, times):
+    assert "time" in fails("--time", times, problem="heat")
+
+
+def test_a_body_that_can_move_freely_is_an_error(fails):
+    assert "no fix_y pixel" in fails("--fix-x", "outer:0-0.3", problem="elasticity")
+
+
+def test_a_drawing_without_a_domain_is_an_error(fails, home):
+    imsave(home / "white.png", np.ones((32, 32, 3)))
+    assert "No pixel of a 24 x 24 grid" in fails("--geometry", "white.png")
+
+
+def test_help_names_solve_first_and_needs_no_torch(capsys, monkeypatch):
+    program = "import sys, disol.cli; assert not {'torch', 'matplotlib', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    monkeypatch.setattr(sys, "argv", ["disol", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    commands = capsys.readouterr().out.split("Commands", 1)[1]
+    assert commands.index("solve") == min(commands.index(name) for name in ("solve", "problems", "draw", "train"))
+
+
+def test_help_shows_every_example_and_bracket(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["disol", "solve", "--help"])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        main()
+    shown = capsys.readouterr().out
+    assert '{"outer": [[x, y], ...], "holes": [[[x, y], ...]]}' in " ".join(shown.split())
+    assert "disol solve --problem heat" in shown
