@@ -1,0 +1,114 @@
+"""The model card: what comes with a shipped model as its `README.md`, all of it from what is stored beside it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from disol.models.card import Card
+from wording import frames_of, headline, kind_of, number, page, percent, table, training_sentence, wrap
+
+STATISTICS = ("median", "mean", "p95")
+
+
+def write_card(name: str, card: Card, metrics: dict[str, Any]) -> str:
+    """Return the card of a model as Markdown."""
+    paragraphs = [
+        f"# {name}",
+        f"Predicts solutions of `{card.problem}`, {metrics['run']['data.equation']}, on {card.resolution} x "
+        f"{card.resolution} grids with the conventions `{card.conventions}`: from {', '.join(card.channels)} to "
+        f"{', '.join(card.fields)}. {training_sentence(metrics)}",
+        f"```python\n{usage(name, card)}\n```",
+        table(["", ""], [list(row) for row in facts(card, metrics)]),
+        f"Errors of the {card.storage} weights that are stored here, each case over its own domain (`grid_mae` over "
+        "the whole grid), on cases of a seed that training never saw:",
+        errors_table(metrics["tests"]),
+        *amplitude_paragraphs(metrics["tests"]),
+        "Known limits:",
+        "\n".join(wrap(f"- {limit}", indent="  ") for limit in limits(card, metrics["tests"])),
+    ]
+    return page(paragraphs)
+
+
+def usage(name: str, card: Card) -> str:
+    """Show how the model is used."""
+    conventions = "" if card.conventions == "paper" else f', conventions="{card.conventions}"'
+    return (
+        f'model = disol.load("{name}")\n'
+        f'solution = model.solve(disol.draw("{card.problem}", seed=7{conventions}))   # .field, .pattern, .amplitude'
+    )
+
+
+def facts(card: Card, metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give what can be said about a model in a few words."""
+    run, cost = metrics["run"], metrics["cost"]
+    yield "network", f"`{card.model}`, {metrics['num_parameters']:,} parameters, stored as {card.storage}"
+    yield "data", f"{run['data.num_cases']:,} cases of `{card.problem}`, seed {run['data.seed']}, no shift"
+    yield (
+        "recipe",
+        f"`{run['recipe']}`: {run['train.optimizer']}, learning rate {run['train.learning_rate']:g}, batch "
+        f"{run['train.batch']}, {run['train.schedule']} schedule, loss {run['train.loss']}, "
+        f"symmetry {'on' if run['train.symmetry'] else 'off'}",
+    )
+    speed = f"{cost['cases_per_second']:,.0f} cases per second"
+    yield "cost", f"{cost['epochs']} epochs, {cost['seconds']:.0f} s on {cost['trained_on']}, {speed}"
+    yield "validation loss", f"{number(metrics['validation_loss'])} after epoch {metrics['epoch']}"
+    for test in metrics["tests"].values():
+        yield f"rel_l2, {kind_of(test)}", f"{number(headline(test))} (coverage {test['coverage']:.2f})"
+
+
+def errors_table(tests: dict[str, Any]) -> str:
+    """List every test, and every time of a transient problem."""
+    times = ["time"] if any("frames" in test for test in tests.values()) else []
+    heading = ["test cases", "cases", "coverage", *times]
+    heading += ["`rel_l2` mean", "median", "p95", "`mae` mean", "`grid_mae` mean"]
+    rows = []
+    for test in tests.values():
+        for time, metrics in frames_of(test):
+            known = [kind_of(test), f"{test['cases']:,}", f"{test['coverage']:.2f}"]
+            known += [f"{time:g} s"] if time is not None else []
+            errors = [metrics["rel_l2"][statistic] for statistic in ("mean", "median", "p95")]
+            errors += [metrics[metric]["mean"] for metric in ("mae", "grid_mae")]
+            rows.append([*known, *map(number, errors)])
+    return table(heading, rows)
+
+
+def amplitude_paragraphs(tests: dict[str, Any]) -> list[str]:
+    """Give the errors of physical solutions, where they were measured."""
+    if not any("amplitude" in test for test in tests.values()):
+        return []
+    explained = (
+        "Physical solutions by `model.solve`, whose size comes from the discrete system, compared with the exact ones: "
+        "relative errors of the amplitude, and in L2 of the field."
+    )
+    return [explained, amplitude_table(tests)]
+
+
+def amplitude_table(tests: dict[str, Any]) -> str:
+    """List the errors of amplitudes and fields by test."""
+    rows = []
+    for test in tests.values():
+        if "amplitude" in test:
+            found = test["amplitude"]
+            errors = [found[name][each] for name in ("amplitude_error", "field_error") for each in STATISTICS]
+            rows.append([kind_of(test), str(found["cases"]), *map(percent, errors)])
+    return table(["test cases", "cases", "amplitude median", "mean", "p95", "field median", "mean", "p95"], rows)
+
+
+def limits(card: Card, tests: dict[str, Any]) -> Iterator[str]:
+    """Say where a model is not to be trusted."""
+    yield f"It has seen {card.resolution} x {card.resolution} grids only; other grids are solved with a warning."
+    numbers = ", ".join(f"{name} {value}" for name, value in card.parameters.items() if np.any(value))
+    yield f"It knows the conventions `{card.conventions}`, and the numbers of the equation are fixed: {numbers}."
+    if any(test["shift"] for test in tests.values()):
+        spreads = [
+            f"{kind_of(test)} {percent(headline(test))}, p95 {percent(headline(test, statistic='p95'))}"
+            for test in tests.values()
+        ]
+        yield f"Mean `rel_l2` in and out of distribution: {'; '.join(spreads)}."
+    if any("frames" in test for test in tests.values()):
+        yield "Times after 20 s lie beyond training."
+    yield (
+        "All errors are against solutions that are exact for the pixel grid. Against the smooth domain those are "
+        "first-order accurate themselves, a few per cent off on a 64 grid."
+    )

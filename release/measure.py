@@ -1,0 +1,107 @@
+"""Measuring a model on test files: the errors of its patterns, and of the physical fields it solves for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from disol.data import Store, open_store
+from disol.data.recipe import Recipe
+from disol.devices import find_device
+from disol.evaluation.evaluate import evaluate
+from disol.evaluation.metrics import measure_patterns
+from disol.evaluation.reports import file_as_dict
+from disol.evaluation.results import Evaluation, summarise
+from disol.inference import Model
+from disol.inference.engines import build_engine
+from disol.models import Checkpoint, Network
+from disol.problems import Case, Problem, solve_exact
+
+# Stored amplitudes are float32; a case that is drawn again may differ by this much.
+AMPLITUDE_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class SolvedCase:
+    """Relative errors of the amplitude and of the physical field of one case."""
+
+    amplitude: float
+    field: float
+
+
+def measure_tests(model: Checkpoint | Network, files: Sequence[Path], device: str) -> tuple[Evaluation, dict[str, Any]]:
+    """Evaluate a model, and write down its errors by the name of the file."""
+    evaluation = evaluate(model, files, device=device)
+    return evaluation, {file.name: summary_of(file_as_dict(file)) for file in evaluation.files}
+
+
+def summary_of(file: dict[str, Any]) -> dict[str, Any]:
+    """Keep what a reader needs of a file's evaluation, and nothing of the machine it was made on."""
+    settings = file["settings"]
+    known: dict[str, Any] = {name: settings[name] for name in ("seed", "shift", "conventions", "resolution")}
+    measured: dict[str, Any] = {name: file[name] for name in ("metrics", "frames") if name in file}
+    return {"cases": file["cases"], "coverage": file["coverage"], **known, **measured, "examples": file["examples"]}
+
+
+def measure_amplitudes(checkpoint: Checkpoint, path: Path, num_cases: int, device: str) -> dict[str, Any]:
+    """Solve the first cases of a file, and compare amplitudes and fields with the exact solutions."""
+    model = Model(checkpoint, build_engine(checkpoint.model, device=device))
+    store = open_store(path)
+    solved = [
+        compare(model, case, stored) for case, stored in islice(drawn_again(store, checkpoint.problem), num_cases)
+    ]
+    return {
+        "cases": len(solved),
+        "amplitude_error": asdict(summarise([case.amplitude for case in solved])),
+        "field_error": asdict(summarise([case.field for case in solved])),
+    }
+
+
+def drawn_again(store: Store, problem: Problem) -> Iterator[tuple[Case, Float[np.ndarray, "..."]]]:
+    """Draw the cases of a file in their order, and give them with their stored amplitudes."""
+    settings = store.settings
+    recipe = Recipe(problem, settings.seed, settings.shift or None, settings.conventions, settings.resolution)
+    if replace(recipe.settings(settings.num_cases), package_version=settings.package_version) != settings:
+        raise ValueError(
+            f"{store.path} must be drawn as this version draws {problem.name}, but it is not. Generate it again."
+        )
+    amplitudes = store.read(slice(None), "amplitude")["amplitude"]
+    for index, amplitude in enumerate(amplitudes):
+        yield recipe.draw(index), amplitude
+
+
+def compare(model: Model, case: Case, stored: Float[np.ndarray, "..."]) -> SolvedCase:
+    """Solve a case by the model and exactly; where fields have amplitudes of their own, the worst of them counts."""
+    exact, found = solve_exact(case), model.solve(case)
+    if not np.allclose(exact.amplitude, stored, rtol=AMPLITUDE_TOLERANCE):
+        raise ValueError(
+            f"Case {case.index} of seed {case.seed} must have the amplitude {stored} of its file, got "
+            f"{exact.amplitude}. Generate the file again by this version."
+        )
+    amplitude = np.max(np.abs(np.asarray(found.amplitude) / exact.amplitude - 1))
+    field = np.linalg.norm(found.field - exact.field) / np.linalg.norm(exact.field)
+    return SolvedCase(float(amplitude), float(field))
+
+
+def measure_samples(models: dict[str, Network], path: Path, device: str) -> dict[str, Any]:
+    """Measure models on a few released cases: an `.npz` with `inputs` and the patterns `outputs`."""
+    try:
+        with np.load(path) as stored:
+            inputs, outputs = (torch.from_numpy(stored[name]).float() for name in ("inputs", "outputs"))
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} must be an .npz with 'inputs' and 'outputs', but: {error}. Pass another.") from error
+    chosen = find_device(device)
+    found: dict[str, Any] = {}
+    for name, model in models.items():
+        domain = inputs[:, model.channels.position("domain"), None] > 0
+        with torch.inference_mode():
+            prediction = model.to(chosen)(inputs.to(chosen)).cpu()
+        measured = measure_patterns(prediction, outputs, domain, model.fields)
+        found[name] = {metric: measured[metric].tolist() for metric in ("rel_l2", "grid_mae")}
+        model.cpu()
+    return {"cases": len(inputs), "models": found}

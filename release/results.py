@@ -1,0 +1,136 @@
+"""Write docs/results.md and the model cards from what is stored with the shipped models; nothing is evaluated.
+
+    python release/results.py
+
+With --check nothing is written, and the exit status is 1 if a page is not what the models give.
+"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from card_page import amplitude_paragraphs, write_card
+from comparison import comparison, rival_paragraphs, sample_paragraphs, summed_verdict, verdict_sentences
+from disol.files import written_whole
+from disol.inference.loading import PRETRAINED
+from disol.models import Checkpoint, load_checkpoint
+from disol.problems import PROBLEMS
+from paper import note_on
+from wording import headline, kind_of, number, page, table, training_sentence
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+EXAMPLES = ("examples", "best", "median", "worst")
+EXPLAINED = """\
+Every case is measured over its own domain: `rel_l2` is ‖û − u‖ / ‖u‖, `mae` the mean absolute error of the pattern, \
+whose largest value is 1; given are means over cases unless a table says otherwise. `grid_mae` is the mean absolute \
+error over the whole grid, zeros outside the domain included: the quantity in the paper's tables, where it is called \
+relative l2. It shrinks with the share of the grid that domains cover, so this coverage stands beside it. The paper's \
+figures are of its own cases, ours of cases drawn here; a target is the figure of the paper's DiSOL, and it is met if \
+ours is not larger."""
+
+
+def write_page(shipped: dict[str, Checkpoint], pictures: str) -> str:
+    """Return the page about all models; `pictures` is where it finds theirs."""
+    paragraphs = [
+        "# Results",
+        "Written by `python release/results.py` from the `metrics.json` of the models that come with the package "
+        "(`disol.load(name)`). The weights are stored in half precision, and these weights were measured. The paper's "
+        "figures are in `release/paper.toml`.",
+        EXPLAINED,
+        overview(shipped),
+    ]
+    for name, model in shipped.items():
+        paragraphs += section(name, model, f"{pictures}/{name}")
+    return page(paragraphs)
+
+
+def find_models(folder: Path) -> dict[str, Checkpoint]:
+    """Load all shipped models, in the order of their problems."""
+    found = {path.parent.name: load_checkpoint(path.parent) for path in sorted(folder.glob("*/config.json"))}
+    if not found:
+        raise ValueError(f"{folder} must hold shipped models, but holds none. Ship one with release/ship.py.")
+    order = list(PROBLEMS)
+    return dict(sorted(found.items(), key=lambda item: order.index(item[1].problem.name)))
+
+
+def overview(shipped: dict[str, Checkpoint]) -> str:
+    """List the models with their mean `rel_l2` in and out of distribution, and whether they meet the targets."""
+    rows = []
+    for name, model in shipped.items():
+        tests = model.metrics["tests"].values()
+        errors = [f"{number(headline(test))} ({kind_of(test)})" for test in tests]
+        verdicts = [f"{kind_of(test)}: {summed_verdict(model, test)}" for test in tests]
+        size = f"{model.metrics['num_parameters'] / 1e6:.3g} M"
+        link = f"[`{name}`](#{name})"
+        rows.append([link, f"`{model.conventions}`", size, "<br>".join(errors), "<br>".join(verdicts)])
+    return table(["model", "conventions", "parameters", "`rel_l2`", "target: the paper's figure"], rows)
+
+
+def section(name: str, model: Checkpoint, pictures: str) -> list[str]:
+    """Return the paragraphs about one model."""
+    metrics, tests = model.metrics, model.metrics["tests"]
+    return [
+        f"## {name}",
+        f"{model.problem.name}, {metrics['run']['data.equation']}, conventions `{model.conventions}`, "
+        f"{model.resolution} x {model.resolution}, network `{model.card.model}` with "
+        f"{metrics['num_parameters']:,} parameters. {training_sentence(metrics)}",
+        comparison(model),
+        *note_on(model.problem.name),
+        *verdict_sentences(model),
+        *rival_paragraphs(name, model),
+        *sample_paragraphs(metrics),
+        *amplitude_paragraphs(tests),
+        *picture_paragraphs(name, metrics, pictures),
+    ]
+
+
+def picture_paragraphs(name: str, metrics: dict[str, Any], folder: str) -> list[str]:
+    """Show the losses, the spread of errors, and examples of every test."""
+    averaged = "; validation is of the averaged weights, which are kept" if metrics["run"]["train.averaging"] else ""
+    paragraphs = [
+        f"![Losses of {name} over epochs]({folder}/losses.png)",
+        f"*Training and validation loss after each epoch{averaged}.*",
+        f"![Spread of the errors of {name}]({folder}/errors.png)",
+        f"*How the errors of `{name}` are spread over the cases of each test.*",
+    ]
+    if "errors-over-time.png" in metrics["pictures"]:
+        paragraphs += [
+            f"![Errors of {name} over time]({folder}/errors-over-time.png)",
+            "*Errors over time; training ends at 20 s.*",
+        ]
+    for key, test in metrics["tests"].items():
+        drawn = [f"{key}-{kind}.png" for kind in EXAMPLES if f"{key}-{kind}.png" in metrics["pictures"]]
+        links = [f"![Examples of {name}, {kind_of(test)}]({folder}/{picture})" for picture in drawn]
+        shown = ", ".join(f"{rank} (case {index})" for rank, index in test["examples"].items())
+        caption = f"*`{name}`, {kind_of(test)}: {shown} of {test['cases']:,} cases by `rel_l2`, seed {test['seed']}.*"
+        paragraphs += [*links, caption] if links else []
+    return paragraphs
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--models", type=Path, default=PRETRAINED, help="where shipped models live")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--pictures", type=Path, default=PAGE.with_suffix(""), help="where their pictures are")
+    options = parser.parse_args(arguments)
+    try:
+        shipped = find_models(options.models)
+        pictures = Path(os.path.relpath(options.pictures, options.page.parent)).as_posix()
+        pages = {options.page: write_page(shipped, pictures)}
+        pages |= {
+            model.path / "README.md": write_card(name, model.card, model.metrics) for name, model in shipped.items()
+        }
+        for path, text in pages.items():
+            if not options.check:
+                with written_whole(path) as temporary:
+                    temporary.write_text(text, encoding="utf-8")
+            elif not path.exists() or path.read_text(encoding="utf-8") != text:
+                parser.exit(1, f"{path} is not what the shipped models give. Run python release/results.py.\n")
+    except ValueError as error:
+        parser.exit(2, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Turn a trained run into a model that comes with the package: its weights in float16, what they measure, a model card.
+
+    python release/ship.py runs/poisson --name poisson --tests id.h5 all.h5 shapes.h5 --trained-on "one H200"
+
+What is measured is what is shipped: the weights are rounded before anything else. The checkpoint is written last, so an
+interruption leaves the model that was there before.
+"""
+
+import argparse
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from card_page import write_card
+from disol.evaluation.reports import draw_evaluation
+from disol.evaluation.results import Evaluation
+from disol.files import written_whole
+from disol.inference.loading import PRETRAINED
+from disol.models import Checkpoint, Network, count_parameters, import_published, load_checkpoint, save_checkpoint
+from disol.training.history import EpochRecord, plot_losses, read_history
+from measure import measure_amplitudes, measure_samples, measure_tests
+
+PICTURES = Path(__file__).parents[1] / "docs" / "results"
+MOST_POINTS = 200  # of a stored loss curve
+DPI = 100
+
+
+def ship(options: argparse.Namespace) -> Path:
+    """Measure the model of a run and write everything that belongs to it."""
+    require_name(options.name)
+    run = load_finished(options.run)
+    records = read_history(options.run)
+    shipped = replace(run, model=rounded(run.model))
+    rivals = {name: import_published(path, run.problem) for name, path in map(named_path, options.rival)}
+    evaluation, tests = measure_tests(shipped, options.tests, options.device)
+    for file in evaluation.files if options.amplitude_cases else ():
+        tests[file.name]["amplitude"] = measure_amplitudes(shipped, file.path, options.amplitude_cases, options.device)
+    metrics = {
+        **run.metrics,
+        "num_parameters": count_parameters(run.model),
+        "cost": cost_of(run, records, options.trained_on),
+        "loss_curve": loss_curve(records),
+        "tests": tests,
+        "rivals": {name: measure_tests(rival, options.tests, options.device)[1] for name, rival in rivals.items()},
+    }
+    if options.samples is not None:
+        subjects = {options.name: shipped.model, **rivals}
+        metrics["released_samples"] = measure_samples(subjects, options.samples, options.device)
+    pictures = options.pictures / options.name
+    metrics["pictures"] = write_pictures(pictures, evaluation, records, f"{options.name}: {run.card.model}")
+    return write_model(options.models / options.name, shipped, metrics)
+
+
+def write_model(folder: Path, shipped: Checkpoint, metrics: dict[str, Any]) -> Path:
+    """Write the model card, then the checkpoint."""
+    card = replace(shipped.card, storage="float16")
+    with written_whole(folder / "README.md") as path:
+        path.write_text(write_card(folder.name, card, metrics), encoding="utf-8")
+    return save_checkpoint(
+        folder,
+        shipped.model,
+        shipped.problem,
+        conventions=shipped.conventions,
+        resolution=shipped.resolution,
+        metrics=metrics,
+        storage=card.storage,
+    )
+
+
+def require_name(name: str) -> None:
+    """Require a name that is a folder and a word on a page."""
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise ValueError(f"A name has small letters, digits and single hyphens, got {name!r}. Use one as poisson-fine.")
+
+
+def load_finished(folder: Path) -> Checkpoint:
+    """Load the best model of a run that has come to its end."""
+    run = load_checkpoint(folder)
+    if run.model.predicts != "pattern":
+        raise ValueError(f"A shipped model predicts patterns, but {folder} the {run.model.predicts}. Pass another run.")
+    if not run.metrics.get("finished"):
+        raise ValueError(f"{folder} must be a finished run, but is not. Continue it with disol train --resume.")
+    return run
+
+
+def rounded(model: Network) -> Network:
+    """Return a copy whose weights are what float16 leaves of them."""
+    copy = deepcopy(model)
+    with torch.no_grad():
+        for weight in copy.state_dict().values():
+            if weight.is_floating_point():
+                weight.copy_(weight.half().float())
+    return copy
+
+
+def named_path(given: str) -> tuple[str, Path]:
+    """Read NAME=PATH."""
+    name, equals, path = given.partition("=")
+    if not (name and equals and path):
+        raise ValueError(f"A rival is NAME=WEIGHTS, got {given!r}. Write it as authors=weights.safetensors.")
+    return name, Path(path)
+
+
+def cost_of(run: Checkpoint, records: list[EpochRecord], trained_on: str) -> dict[str, Any]:
+    """Say what training took; the speed is that of the median epoch, without compiling and validating."""
+    speed = median(record.cases_per_second for record in records)
+    known = {name: run.metrics[name] for name in ("epochs", "seconds")}
+    return {**known, "cases_per_second": speed, "trained_on": trained_on}
+
+
+def loss_curve(records: list[EpochRecord]) -> dict[str, list[float]]:
+    """Return the losses of all epochs, or of evenly spread ones where there are many."""
+    chosen = np.linspace(0, len(records) - 1, min(len(records), MOST_POINTS)).round().astype(int)
+    kept = [records[position] for position in chosen]
+    return {
+        "epoch": [record.epoch for record in kept],
+        "train": [record.train_loss for record in kept],
+        "validation": [record.validation_loss for record in kept],
+    }
+
+
+def write_pictures(folder: Path, evaluation: Evaluation, records: list[EpochRecord], title: str) -> list[str]:
+    """Write the pictures of a model, and remove those of an earlier one that are not drawn any more."""
+    names = []
+    for name, figure in draw_all(evaluation, records, title):
+        with written_whole(folder / name) as path:
+            figure.savefig(path, dpi=DPI)
+        names.append(name)
+    for stale in folder.glob("*.png"):
+        if stale.name not in names:
+            stale.unlink()
+    return names
+
+
+def draw_all(evaluation: Evaluation, records: list[EpochRecord], title: str) -> Iterator[tuple[str, Figure]]:
+    """Give every picture with its file name."""
+    yield "losses.png", plot_losses(records, title)
+    yield from draw_evaluation(evaluation)
+
+
+def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="the folder of a finished run")
+    parser.add_argument("--name", required=True, help="what the model is loaded by")
+    parser.add_argument(
+        "--tests", type=Path, nargs="+", required=True, help="files of cases; their names name the tests"
+    )
+    parser.add_argument("--trained-on", required=True, help='the machine of the run in words, as in "one H200"')
+    parser.add_argument("--rival", action="append", default=[], help="NAME=WEIGHTS, weights of the paper's authors")
+    parser.add_argument("--samples", type=Path, help="an .npz with released inputs and outputs")
+    parser.add_argument("--amplitude-cases", type=int, default=300, help="of each test, solved for physical fields")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--models", type=Path, default=PRETRAINED, help="where shipped models live")
+    parser.add_argument("--pictures", type=Path, default=PICTURES, help="where their pictures go")
+    return parser, parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser, options = read_options(arguments)
+    try:
+        print(ship(options))
+    except ValueError as error:
+        parser.exit(2, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""How measurements are written: numbers, tables, and what a file of test cases holds."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from disol.problems.heat import TRAINED_UNTIL
+
+WIDTH = 120
+
+
+def number(value: float | None) -> str:
+    """Write three digits, as in 3.93e-3."""
+    if value is None:
+        return "not finite"
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if int(exponent) else mantissa
+
+
+def percent(value: float | None) -> str:
+    """Write a share in per cent, with two digits."""
+    if value is None:
+        return "not finite"
+    digits = f"{100 * value:.0f}" if value >= 0.1 else f"{100 * value:#.2g}".rstrip(".")
+    return f"{digits} %"
+
+
+def page(paragraphs: Sequence[str]) -> str:
+    """Put paragraphs below each other; prose is broken into lines, tables, lists, pictures and code are left alone."""
+    return "\n\n".join(text if "\n" in text or text[0] in "#|!-" else wrap(text) for text in paragraphs) + "\n"
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """Break prose into lines."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format a table in Markdown."""
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def kind_of(test: dict[str, Any]) -> str:
+    """Say what the cases of a test are."""
+    if not test["shift"]:
+        return "in distribution"
+    return "named shapes with holes" if test["shift"] == "shapes" else f"shifted by `{test['shift']}`"
+
+
+def frames_of(test: dict[str, Any]) -> list[tuple[float | None, dict[str, Any]]]:
+    """Return the time and the metrics of each frame; a steady problem has one, without a time."""
+    if "frames" in test:
+        return [(frame["time"], frame["metrics"]) for frame in test["frames"]]
+    return [(None, test["metrics"])]
+
+
+def headline(test: dict[str, Any], metric: str = "rel_l2", statistic: str = "mean") -> float | None:
+    """Return one number for a test: of a transient problem the mean over the times of training."""
+    frames = frames_of(test)
+    trained = [metrics for time, metrics in frames if time is None or time <= TRAINED_UNTIL]
+    found = [metrics[metric][statistic] for metrics in trained or [metrics for _, metrics in frames]]
+    return None if None in found else sum(found) / len(found)
+
+
+def training_sentence(metrics: dict[str, Any]) -> str:
+    """Say how a model was trained and what that cost."""
+    run, cost = metrics["run"], metrics["cost"]
+    return (
+        f"Trained on {run['data.num_cases']:,} cases (seed {run['data.seed']}, four fifths of them for training) with "
+        f"the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s on {cost['trained_on']} "
+        f"from start to end, {cost['cases_per_second']:,.0f} cases per second in the median epoch. "
+        f"Kept is epoch {metrics['epoch']}, with a validation loss of {number(metrics['validation_loss'])}."
+    )

@@ -1,0 +1,252 @@
+"""Shipped models are what was measured; their cards and the page of results say just that and are up to date."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import disol
+from disol.data import generate
+from disol.evaluation.evaluate import evaluate
+from disol.inference.loading import PRETRAINED
+from disol.models import create_model, load_checkpoint, save_checkpoint
+from disol.models.card import Card
+from disol.training import train
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "release"))  # scripts, which import each other by name
+
+import measure  # noqa: E402
+import paper  # noqa: E402
+import results  # noqa: E402
+import ship  # noqa: E402
+from wording import number, percent  # noqa: E402
+
+SIDE = 16
+TESTS = {"poisson": {"id": (8, None), "shapes": (8, "shapes")}, "heat": {"id": (1, None), "all": (1, "all")}}
+MOST_BYTES = 20_000_000
+
+
+def train_small(problem: str, folder: Path) -> Path:
+    """Train a tiny network for two epochs."""
+    generate(problem, 20, folder / "train.h5", resolution=SIDE, workers=0, device="cpu")
+    settings = {"width": 4, "depth": 2, "gated_skips": 1}
+    changes = ["train.batch=8", "train.epochs=2"]
+    train(problem, folder / "train.h5", folder / "run", overrides=changes, model_settings=settings, device="cpu")
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two shipped models, and the page about them."""
+    root = tmp_path_factory.mktemp("release")
+    for problem, tests in TESTS.items():
+        run = train_small(problem, root / "trained" / problem)
+        for name, (cases, shift) in tests.items():
+            path = root / "tests" / problem / f"{name}.h5"
+            generate(problem, cases, path, seed=1, shift=shift, resolution=SIDE, workers=0, device="cpu")
+        ship.main(ship_arguments(root, run, problem))
+    results.main(page_arguments(root))
+    return root
+
+
+def ship_arguments(root: Path, run: Path, name: str, *more: str) -> list[str]:
+    tests = [str(path) for path in sorted((root / "tests" / name.partition("-")[0]).glob("*.h5"))]
+    folders = ["--models", str(root / "models"), "--pictures", str(root / "docs" / "results")]
+    settings = ["--trained-on", "one processor", "--amplitude-cases", "3", "--device", "cpu"]
+    return [str(run), "--name", name, "--tests", *tests, *settings, *folders, *more]
+
+
+def page_arguments(root: Path, *more: str) -> list[str]:
+    docs = root / "docs"
+    return [
+        "--models",
+        str(root / "models"),
+        "--page",
+        str(docs / "results.md"),
+        "--pictures",
+        str(docs / "results"),
+        *more,
+    ]
+
+
+@pytest.mark.parametrize("problem", TESTS)
+def test_a_shipped_model_has_the_errors_that_are_stored_with_it(release, problem):
+    shipped = load_checkpoint(release / "models" / problem)
+    assert shipped.card.storage == "float16"
+    for name, stored in shipped.metrics["tests"].items():
+        found = evaluate(shipped, release / "tests" / problem / f"{name}.h5", device="cpu").files[0]
+        frames = stored.get("frames") or [stored]
+        assert len(frames) == len(found.times)
+        for frame, summaries in zip(frames, found.summaries, strict=True):
+            assert frame["metrics"]["rel_l2"]["mean"] == pytest.approx(summaries["rel_l2"].mean, rel=1e-5)
+        assert stored["amplitude"]["cases"] == min(3, stored["cases"])
+        assert 0 <= stored["amplitude"]["amplitude_error"]["median"] < 1
+        assert stored["amplitude"]["field_error"]["median"] > 0
+
+
+def test_a_shipped_model_keeps_what_is_known_about_its_run(release):
+    trained = load_checkpoint(release / "trained" / "poisson" / "run")
+    metrics = load_checkpoint(release / "models" / "poisson").metrics
+    assert {name: metrics[name] for name in trained.metrics} == trained.metrics
+    assert metrics["loss_curve"]["epoch"] == [1, 2]
+    assert metrics["loss_curve"]["validation"][metrics["epoch"] - 1] == metrics["validation_loss"]
+    assert metrics["cost"]["trained_on"] == "one processor"
+
+
+def test_no_file_tells_where_it_was_made(release):
+    texts = [path for path in (release / "models").rglob("*") if path.suffix in (".json", ".md")]
+    assert len(texts) == 6
+    for path in [*texts, release / "docs" / "results.md"]:
+        assert str(release.parent) not in path.read_text()
+
+
+@pytest.mark.parametrize("problem", TESTS)
+def test_the_card_and_the_page_say_the_stored_numbers(release, problem):
+    metrics = load_checkpoint(release / "models" / problem).metrics
+    for test in metrics["tests"].values():
+        for frame in test.get("frames") or [test]:
+            for page in (release / "models" / problem / "README.md", release / "docs" / "results.md"):
+                assert number(frame["metrics"]["rel_l2"]["p95"]) in page.read_text()
+        assert percent(test["amplitude"]["field_error"]["mean"]) in (release / "docs" / "results.md").read_text()
+
+
+def test_every_picture_of_the_page_exists(release):
+    page = (release / "docs" / "results.md").read_text()
+    links = [line.partition("](")[2].removesuffix(")") for line in page.splitlines() if line.startswith("![")]
+    assert len(links) == len(set(links)) == 4 + (3 + 2)  # poisson has one picture for a test, heat one for each case
+    assert {path.relative_to(release / "docs").as_posix() for path in release.rglob("docs/**/*.png")} == set(links)
+
+
+def test_a_page_that_is_out_of_date_is_noticed(release, tmp_path, capsys):
+    page = tmp_path / "results.md"
+    arguments = [*page_arguments(release)[:2], "--page", str(page), "--pictures", str(release / "docs" / "results")]
+    results.main(arguments)
+    results.main([*arguments, "--check"])
+    page.write_text(page.read_text().replace("missed", "met"))
+    with pytest.raises(SystemExit) as stopped:
+        results.main([*arguments, "--check"])
+    assert stopped.value.code == 1
+    assert "Run python release/results.py" in capsys.readouterr().err
+
+
+def test_a_card_that_is_out_of_date_is_noticed(release):
+    card = release / "models" / "heat" / "README.md"
+    written = card.read_text()
+    card.write_text(written + "\nAlways right.\n")
+    with pytest.raises(SystemExit) as stopped:
+        results.main(page_arguments(release, "--check"))
+    assert stopped.value.code == 1
+    results.main(page_arguments(release))
+    assert card.read_text() == written
+
+
+def test_a_model_is_not_replaced_before_it_is_measured(release, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {path: path.read_bytes() for path in (release / "models" / "poisson").iterdir()}
+    monkeypatch.setattr(ship, "measure_amplitudes", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ship.main(ship_arguments(release, release / "trained" / "poisson" / "run", "poisson"))
+    assert {path: path.read_bytes() for path in (release / "models" / "poisson").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "complaint"),
+    [("poisson-Fine", (), "small letters"), ("poisson", ("--rival", "authors"), "NAME=WEIGHTS")],
+)
+def test_bad_requests_are_refused_in_one_line(release, capsys, name, more, complaint):
+    with pytest.raises(SystemExit) as stopped:
+        ship.main(ship_arguments(release, release / "trained" / "poisson" / "run", name, *more))
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert complaint in told
+    assert told.count("\n") == 1
+
+
+def test_an_unfinished_run_is_refused(tmp_path):
+    save_checkpoint(tmp_path, create_model("disol", "poisson"), "poisson")
+    with pytest.raises(ValueError, match="finished run"):
+        ship.load_finished(tmp_path)
+
+
+def test_a_case_that_is_not_that_of_its_file_is_noticed(release):
+    model = disol.load(release / "models" / "poisson", device="cpu")
+    case = disol.draw("poisson", seed=1, resolution=SIDE)
+    exact = disol.solve_exact(case)
+    assert measure.compare(model, case, exact.amplitude).field > 0
+    with pytest.raises(ValueError, match="Generate the file again"):
+        measure.compare(model, case, 1.01 * exact.amplitude)
+
+
+def test_rivals_are_measured_on_the_same_cases_and_samples(release, tmp_path, released_data):
+    arguments = ship_arguments(release, release / "trained" / "poisson" / "run", "poisson")
+    arguments += ["--rival", f"authors={released_data / 'published_poisson.safetensors'}"]
+    arguments += ["--samples", str(released_data / "poisson_published.npz")]
+    arguments += ["--models", str(tmp_path), "--pictures", str(tmp_path / "pictures")]
+    ship.main([*arguments, "--amplitude-cases", "0"])
+    metrics = load_checkpoint(tmp_path / "poisson").metrics
+    rival = metrics["rivals"]["authors"]
+    assert {name: test["cases"] for name, test in rival.items()} == {"id": 8, "shapes": 8}
+    assert rival["id"]["coverage"] == metrics["tests"]["id"]["coverage"]
+    authors = metrics["released_samples"]["models"]["authors"]
+    assert sorted(authors["rel_l2"]) == pytest.approx([0.089, 0.093, 0.148, 0.164], rel=0.01)
+    results.main(["--models", str(tmp_path), "--page", str(tmp_path / "results.md")])
+    page = (tmp_path / "results.md").read_text()
+    assert all(number(error) in page for error in [*authors["rel_l2"], rival["id"]["metrics"]["grid_mae"]["mean"]])
+
+
+def card_of(problem: str, conventions: str = "paper") -> Card:
+    equation = disol.PROBLEMS[problem]
+    return Card.of(create_model("disol", problem), equation, conventions, equation.resolution, "float16")
+
+
+def test_figures_of_the_paper_are_doubled_where_its_patterns_are_half_as_large():
+    ours, theirs = (paper.find_target(card_of("elasticity", rules), "") for rules in ("paper", "published"))
+    assert ours.disol == 2 * theirs.disol
+    assert paper.find_target(card_of("poisson"), "").disol == paper.FIGURES["poisson"]["id"]["DiSOL"]
+
+
+def test_the_best_rival_of_the_paper_is_not_its_own_model():
+    target = paper.find_target(card_of("poisson"), "all")
+    assert (target.rival_name, target.rival) == ("Geo-FNO", 2.45e-2)
+
+
+def test_a_target_is_met_by_numbers_alone():
+    assert paper.verdict(2e-3, 2e-3) == "met"
+    assert paper.verdict(2.1e-3, 2e-3) == "missed"
+    assert paper.verdict(None, 2e-3) == "missed"  # an error that is not finite
+    assert paper.verdict(1.0, None) == "none"
+
+
+@pytest.mark.parametrize(("value", "written"), [(3.93e-3, "3.93e-3"), (1.0, "1.00"), (12.0, "1.20e1"), (0.0, "0.00")])
+def test_numbers_are_written_with_three_digits(value, written):
+    assert number(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(0.0123, "1.2 %"), (1.996, "200 %"), (0.0996, "10 %"), (2e-5, "0.0020 %")]
+)
+def test_shares_are_written_in_per_cent(value, written):
+    assert percent(value) == written
+
+
+@pytest.mark.parametrize("name", disol.list_pretrained())
+def test_a_model_of_the_package_loads_and_was_tested_in_and_out_of_distribution(name):
+    model = disol.load(name, device="cpu")
+    tests = json.loads((PRETRAINED / name / "metrics.json").read_text())["tests"]
+    assert tests["id"]["shift"] == ""
+    assert any(test["shift"] for test in tests.values())
+    solution = model.solve(disol.draw(model.problem, seed=7, conventions=model.conventions))
+    assert solution.field.max() > 0
+
+
+def test_the_pages_about_the_models_of_the_package_are_up_to_date():
+    results.main(["--check"])
+
+
+def test_the_models_of_the_package_are_small():
+    sizes = [path.stat().st_size for path in PRETRAINED.rglob("*") if path.is_file()]
+    assert 0 < sum(sizes) < MOST_BYTES
