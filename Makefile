@@ -4,18 +4,18 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := src tests benchmarks examples
+CODE := src tests benchmarks examples release
 # One thread per process: the test runner already uses every core.
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: help demo test check bench docs clean
 
 help:
-	@echo "make demo    draw and solve a case, write a picture"
+	@echo "make demo    solve a case by a trained model and exactly, write a picture"
 	@echo "make test    lint, types, import layers and tests"
 	@echo "make check   the same without the tests"
 	@echo "make bench   measure against the rivals"
-	@echo "make docs    draw the pictures of the documentation"
+	@echo "make docs    draw the pictures of the documentation, write the page of results"
 
 $(VENV)/installed: pyproject.toml
 	@echo "Installing into $(VENV); this takes a few minutes the first time."
@@ -28,7 +28,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@touch $@
 
 demo: $(VENV)/installed
-	$(BIN)/disol draw poisson --seed 0 --index 3 --shift all --out demo/poisson.png
+	$(BIN)/disol solve
 
 test: check
 	$(BIN)/python -m pytest --numprocesses auto
@@ -45,6 +45,8 @@ bench: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python examples/gallery.py docs/images
+	$(BIN)/disol solve && cp solution/solution.png docs/images/solve.png
+	$(BIN)/python release/results.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache solution
