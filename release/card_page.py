@@ -35,7 +35,7 @@ def usage(name: str, card: Card) -> str:
     conventions = "" if card.conventions == "paper" else f', conventions="{card.conventions}"'
     return (
         f'model = disol.load("{name}")\n'
-        f'solution = model.solve(disol.draw("{card.problem}", seed=7{conventions}))   # .field, .pattern, .amplitude'
+        f'solution = model.solve(disol.draw("{card.problem}", seed=7{conventions}))  # .field, .pattern, .amplitude'
     )
 
 
