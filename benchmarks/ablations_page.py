@@ -1,0 +1,184 @@
+"""The page of the ablation study: tables, verdicts and a picture, all from the results of its runs."""
+
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ablations_run import BASE, VARIANTS
+from disol.evaluation.spreads import COLOURS, QUIET
+from disol.files import written_whole
+from report import table
+
+PICTURE = Path("../images/ablations.png")  # from the page
+NAMES = {"id": "in distribution", "all": "shifted by all", "shapes": "named shapes"}
+BETTER, WORSE, EQUAL, UNKNOWN = "better", "worse", "within the spread", "too few seeds"
+FEWEST_SEEDS = 2
+Result = dict[str, Any]
+Column = tuple[str, str]  # a test file and a metric
+
+
+def read_results(out: Path) -> list[Result]:
+    """Read the results of the finished runs."""
+    return [json.loads(path.read_text()) for path in sorted(out.glob("*-seed*.json"))]
+
+
+def of_variants(results: list[Result]) -> dict[str, list[Result]]:
+    """Sort results by variant, in the order of the study, and by seed."""
+    found = {name: [result for result in results if result["variant"] == name] for name in VARIANTS}
+    return {name: sorted(own, key=lambda result: result["seed"]) for name, own in found.items() if own}
+
+
+def columns_of(results: list[Result]) -> list[Column]:
+    """Return what is compared: rel_l2 on every test file, grid_mae on the first."""
+    tests = list(results[0]["tests"])
+    return [*((test, "rel_l2") for test in tests), (tests[0], "grid_mae")]
+
+
+def values_of(own: list[Result], column: Column) -> list[float]:
+    """Return the mean error over cases, one number for each seed."""
+    test, metric = column
+    return [result["tests"][test][metric]["mean"] for result in own]
+
+
+def title(column: Column) -> str:
+    """Name a column."""
+    return f"{NAMES.get(column[0], column[0])}, `{column[1]}`"
+
+
+def spread(values: list[float]) -> str:
+    """Write the mean over seeds, and the smallest and largest."""
+    ends = f" ({min(values):.2e} to {max(values):.2e})" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2e}{ends}"
+
+
+def verdict(own: list[float], base: list[float]) -> str:
+    """Compare the errors of the seeds: all of them below all others is better, all above is worse."""
+    if min(len(own), len(base)) < FEWEST_SEEDS:
+        return UNKNOWN
+    if max(own) < min(base):
+        return BETTER
+    return WORSE if min(own) > max(base) else EQUAL
+
+
+def change(own: list[float], base: list[float]) -> str:
+    """Write by how much the mean differs from that of the base, and what that means."""
+    return f"{100 * (statistics.mean(own) / statistics.mean(base) - 1):+.1f} %, {verdict(own, base)}"
+
+
+def values_table(variants: dict[str, list[Result]], columns: list[Column]) -> str:
+    """Return the errors of every variant."""
+    heading = ["variant", "setting", "seeds", "parameters", "cases/s", "epochs", *map(title, columns)]
+    rows = []
+    for name, own in variants.items():
+        speed = statistics.mean(result["cases_per_second"] for result in own)
+        epochs = statistics.mean(result["epochs"] for result in own)
+        setting = " ".join(f"`{override}`" for override in VARIANTS[name]) or "recipe `fast`"
+        known = [name, setting, str(len(own)), f"{own[0]['parameters']:,}", f"{speed:.0f}", f"{epochs:.0f}"]
+        rows.append([*known, *(spread(values_of(own, column)) for column in columns)])
+    return table(heading, rows)
+
+
+def changes_table(variants: dict[str, list[Result]], columns: list[Column]) -> str:
+    """Return how every variant differs from the base."""
+    base = variants[BASE]
+    rows = [
+        [name, *(change(values_of(own, column), values_of(base, column)) for column in columns)]
+        for name, own in variants.items()
+        if name != BASE
+    ]
+    return table(["against the base", *map(title, columns)], rows)
+
+
+def findings(variants: dict[str, list[Result]], columns: list[Column]) -> str:
+    """Say which variants are better or worse, and where."""
+    base = variants[BASE]
+    verdicts = {
+        name: {column: verdict(values_of(own, column), values_of(base, column)) for column in columns}
+        for name, own in variants.items()
+        if name != BASE
+    }
+    sentences = []
+    for kind in (BETTER, WORSE):
+        told = {name: [title(column) for column in columns if of[column] == kind] for name, of in verdicts.items()}
+        listed = "; ".join(f"{name} ({', '.join(where)})" for name, where in told.items() if where)
+        sentences.append(f"{kind.capitalize()} than the base: {listed or 'none'}.")
+    undecided = [name for name, of in verdicts.items() if set(of.values()) == {EQUAL}]
+    unknown = [name for name, of in verdicts.items() if UNKNOWN in of.values()]
+    sentences.append(f"No difference from the base beyond the seeds: {', '.join(undecided) or 'none'}.")
+    if unknown:
+        sentences.append(f"Too few seeds for a verdict: {', '.join(unknown)}.")
+    return " ".join(sentences)
+
+
+def chance(variants: dict[str, list[Result]]) -> str:
+    """Say how often a verdict is wrong."""
+    seeds = len(variants[BASE]), max(len(own) for own in variants.values())
+    if min(seeds) < FEWEST_SEEDS:
+        return "One seed says nothing about the spread, so there are no verdicts yet."
+    wrong = 2 / math.comb(sum(seeds), seeds[0])
+    return (
+        "A variant is `better` in a column if the errors of all its seeds are below those of all seeds of the base, "
+        f"`worse` if all are above. Of two variants that are equally good, {seeds[0]} and {seeds[1]} seeds are told "
+        f"apart by chance in {100 * wrong:.0f} % of all comparisons, and the columns of a row come from the same runs: "
+        "a verdict whose change is no larger than the spread of the base is a hint, not a finding."
+    )
+
+
+def measured_time(results: list[Result]) -> str:
+    """Write how long the runs did train."""
+    seconds = [result["training_seconds"] for result in results if result["training_seconds"] is not None]
+    return f" (measured: {min(seconds):.1f} to {max(seconds):.1f} s)" if seconds else ""
+
+
+def draw(variants: dict[str, list[Result]], columns: list[Column]) -> Figure:
+    """Draw a dot for every seed, and a band from the best to the worst seed of the base."""
+    shown = [column for column in columns if column[1] == "rel_l2"]
+    figure = Figure(figsize=(3.2 * len(shown) + 1.6, 0.36 * len(variants) + 1.3), layout="constrained")
+    for axes, column in zip(figure.subplots(1, len(shown), sharey=True, squeeze=False)[0], shown, strict=True):
+        if BASE in variants:
+            base = values_of(variants[BASE], column)
+            axes.axvspan(min(base), max(base), color=QUIET, alpha=0.25, linewidth=0)
+        for row, (name, own) in enumerate(variants.items()):
+            values = values_of(own, column)
+            colour = QUIET if name == BASE else COLOURS[0]
+            axes.plot(values, [row] * len(values), "o", color=colour, markersize=5, alpha=0.8)
+            axes.plot(statistics.mean(values), row, "|", color=colour, markersize=14)
+        axes.set_title(NAMES.get(column[0], column[0]), fontsize=9)
+        axes.set_xlabel("mean rel_l2", fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.grid(axis="x", color="#e4e7ec", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.set_yticks(range(len(variants)), list(variants))
+        axes.set_ylim(len(variants) - 0.5, -0.5)
+    return figure
+
+
+def page(results: list[Result], write: Path | None) -> list[str]:
+    """Write the page, and its picture if the page is to be kept."""
+    variants, columns, first = of_variants(results), columns_of(results), results[0]
+    if write is not None:
+        with written_whole(write.parent / PICTURE) as path:
+            draw(variants, columns).savefig(path, dpi=130)
+    tests = ", ".join(f"{test['cases']} {NAMES.get(name, name)}" for name, test in first["tests"].items())
+    everywhere = f" Every variant has {' '.join(first['set'])}." if first["set"] else ""
+    data = first["data"]
+    compared = BASE in variants and len(variants) > 1
+    return [
+        "# Ablations",
+        f"Written by `python benchmarks/ablations.py --minutes {first['minutes']:g}`. {data['problem'].capitalize()} "
+        f"with the conventions `{data['conventions']}`, trained on a file of {data['cases']} cases, recipe `fast` and "
+        f"the published network but for the one setting named.{everywhere} Every run trains for "
+        f"{60 * first['minutes']:g} s{measured_time(results)}, validation included, loading and compiling not, while "
+        "no other run trains: a variant that is slower sees fewer cases. Tested on other seeds of the generator: "
+        f"{tests}. Errors are means over cases; each cell is the mean over the seeds of training, with the smallest "
+        "and the largest.",
+        f"Machine: {' and '.join(sorted({result['machine'] for result in results}))}.",
+        values_table(variants, columns),
+        *([changes_table(variants, columns), findings(variants, columns), chance(variants)] if compared else []),
+        f"![Mean errors of every seed]({PICTURE})",
+        "*One dot for every seed, a line at their mean; the band is the spread of the base.*",
+    ]

@@ -1,0 +1,181 @@
+"""How the amplitude u_lim = max |U| is found: by a learned regressor, or from the discrete system and a pattern.
+
+    python benchmarks/amplitude.py --model poisson --regressor runs/amplitude --tests id.h5 all.h5 shapes.h5
+    python benchmarks/amplitude.py --data train.h5 --minutes 3 ...     trains the regressor first, if it is not there
+
+All three ways see the same cases, drawn again from what the test files say about themselves. They are
+
+    regressor      ln u_lim by the DiSOL backbone with a scalar output
+    energy         a = (p · b) / (p · A p) for the predicted pattern p, put on the nodes: the multiple of least energy
+    model.solve    the same pattern, corrected by multigrid V-cycles (`disol.inference.amplitude`)
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import disol
+from disol import Case
+from disol.data import open_store
+from disol.data.recipe import Recipe, read_recipe
+from disol.evaluation.evaluate import evaluate
+from disol.evaluation.results import Evaluation, FileEvaluation, Summary, summarise
+from disol.evaluation.spreads import draw_amplitudes
+from disol.fem import ELEMENTS
+from disol.files import written_whole
+from disol.inference.amplitude import on_nodes, ratio
+from disol.inference.model import Model
+from disol.models.checkpoint import CARD
+from disol.problems.table import find_conventions
+from disol.solvers import from_systems
+from disol.solvers.operator import inner_product
+from disol.training import train
+from disol.training.folder import LAST
+from report import processor, publish, table
+
+PICTURE = Path("../images/amplitude.png")  # from the page
+NAMES = {"id": "in distribution", "all": "shifted by all", "shapes": "named shapes"}
+REGRESSOR, ENERGY, SOLVED = "regressor", "energy", "`model.solve`"
+CASES_AT_ONCE = 64
+
+
+def trained_regressor(options: argparse.Namespace) -> Path:
+    """Return the folder of the regressor, trained now if it is not there yet."""
+    folder: Path = options.regressor
+    if not (folder / CARD).exists() or (folder / LAST).exists():
+        if options.data is None:
+            raise SystemExit(f"{folder} holds no finished run. Pass --data to train a regressor there.")
+        train(
+            open_store(options.data).settings.problem,
+            options.data,
+            folder,
+            model="disol-amplitude",
+            minutes=options.minutes,
+            overrides=options.set,
+            resume=True,
+            device=options.device,
+        )
+    return folder
+
+
+def first_cases(evaluation: Evaluation, count: int) -> Evaluation:
+    """Return an evaluation of the first cases of each file."""
+    return replace(evaluation, files=tuple(first_of(file, count) for file in evaluation.files))
+
+
+def first_of(file: FileEvaluation, count: int) -> FileEvaluation:
+    """Return an evaluation of the first cases of a file."""
+    return replace(
+        file,
+        index=file.index[:count],
+        shift=file.shift[:count],
+        outline=file.outline[:count],
+        coverage=file.coverage[:count],
+        values={name: values[:, :count] for name, values in file.values.items()},
+    )
+
+
+def recipe_of(file: FileEvaluation) -> Recipe:
+    """Return how the cases of a file were drawn."""
+    told = file.settings
+    return read_recipe(told.problem, told.seed, told.shift, told.conventions, told.resolution)
+
+
+def energy_amplitudes(model: Model, cases: list[Case]) -> Iterator[float]:
+    """Yield a = (p · b) / (p · A p) for the predicted pattern p of each case."""
+    element, rules = ELEMENTS["q1"](1 / cases[0].resolution), find_conventions(cases[0].conventions)
+    for start in range(0, len(cases), CASES_AT_ONCE):
+        chunk = cases[start : start + CASES_AT_ONCE]
+        pattern = torch.from_numpy(model.predict(np.stack([case.inputs for case in chunk]))).double()
+        operator, loads = from_systems([case.equation.system(case.terms, rules, element) for case in chunk])
+        if not operator.is_symmetric:
+            raise SystemExit(f"The energy needs a symmetric problem, got {model.problem}. Use poisson.")
+        nodes = on_nodes(operator, pattern)
+        yield from ratio(inner_product(nodes, loads), operator.energy(nodes, nodes)).tolist()
+
+
+def errors_of(file: FileEvaluation, model: Model) -> dict[str, Summary]:
+    """Return the relative amplitude errors |û_lim / u_lim − 1| of the three ways on one file."""
+    recipe = recipe_of(file)
+    cases = [recipe.draw(int(index)) for index in file.index]
+    true = np.exp(file.values["log_amplitude"][0])
+    found = {
+        ENERGY: np.array(list(energy_amplitudes(model, cases))),
+        SOLVED: np.array([model.solve(case).amplitude for case in cases]),
+    }
+    errors = {REGRESSOR: file.values["rel_amplitude_error"][0]}
+    errors |= {name: np.abs(amplitude / true - 1) for name, amplitude in found.items()}
+    return {name: summarise(values) for name, values in errors.items()}
+
+
+def rows_of(file: FileEvaluation, errors: dict[str, Summary]) -> list[list[str]]:
+    """Write the rows of one file."""
+    rows = []
+    for name, summary in errors.items():
+        correlation = f"{file.correlations[0]:.4f}" if name == REGRESSOR else "-"
+        numbers = [f"{100 * value:.3g} %" for value in (summary.median, summary.mean, summary.p95)]
+        rows.append([NAMES.get(file.name, file.name), str(len(file)), name, *numbers, correlation])
+    return rows
+
+
+def findings(measured: dict[str, dict[str, Summary]]) -> str:
+    """Say which way has the smallest median error on each file, and by how much."""
+    told = []
+    for name, errors in measured.items():
+        best, *others = sorted(errors, key=lambda way: errors[way].median)
+        times = " and ".join(f"{errors[way].median / errors[best].median:.3g} times for {way}" for way in others)
+        told.append(f"{NAMES.get(name, name)}, {best} ({100 * errors[best].median:.2g} %; {times})")
+    return f"The smallest median error has: {'; '.join(told)}."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="that predicts patterns: a name, or the folder of a run")
+    parser.add_argument("--regressor", required=True, type=Path, help="folder of a run of disol-amplitude")
+    parser.add_argument("--tests", required=True, nargs="+", type=Path)
+    parser.add_argument("--data", type=Path, help="cases to train the regressor on, if its folder holds none")
+    parser.add_argument("--minutes", type=float, default=3.0, help="to train it")
+    parser.add_argument("--set", nargs="*", default=[], help="settings to train it with, as in train.batch=64")
+    parser.add_argument("--cases", type=int, default=300, help="of each file, from the first on")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--write", type=Path, help="where to write the page; its picture goes to ../images beside it")
+    options = parser.parse_args()
+    regressor = trained_regressor(options)
+    model = disol.load(options.model, device=options.device)
+    evaluation = first_cases(evaluate(regressor, options.tests, device=options.device), options.cases)
+    measured = {file.name: errors_of(file, model) for file in evaluation.files}
+    if options.write is not None:
+        with written_whole(options.write.parent / PICTURE) as path:
+            draw_amplitudes(evaluation).savefig(path, dpi=130)
+    rows = [row for file in evaluation.files for row in rows_of(file, measured[file.name])]
+    logarithmic = ", ".join(
+        f"{file.summaries[0]['squared_log_error'].mean:.1e} {NAMES.get(file.name, file.name)}"
+        for file in evaluation.files
+    )
+    size = evaluation.model["num_parameters"]
+    gpu = f"{torch.cuda.get_device_name()}, " if model.engine.device.type == "cuda" else ""
+    publish(
+        [
+            "# Amplitudes",
+            f"Written by `python benchmarks/amplitude.py --cases {options.cases}`. Relative errors of u_lim = max |U| "
+            f"of {model.problem} with the conventions `{model.conventions}`. `{REGRESSOR}` is the DiSOL backbone with "
+            f"a scalar output ({size:,} parameters), trained on ln u_lim; `{ENERGY}` is the multiple of the predicted "
+            "pattern that has the least energy, (p · b) / (p · A p); `model.solve` corrects the same pattern by "
+            "multigrid V-cycles first. The last two know the equation, the first has learned it.",
+            f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
+            table(["cases", "number", "amplitude by", "median", "mean", "p95", "correlation of ln u_lim"], rows),
+            findings(measured),
+            f"Mean squared error of the regressor's ln u_lim: {logarithmic}.",
+            f"![Predicted against true amplitudes]({PICTURE})",
+            "*The regressor's ln u_lim against the true one, a dot for each case.*",
+        ],
+        options.write,
+    )
+
+
+if __name__ == "__main__":
+    main()

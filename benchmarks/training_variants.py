@@ -1,0 +1,195 @@
+"""One way to train, measured in a process of its own: what is compiled or replaced here cannot reach another way.
+
+python benchmarks/training_variants.py --variant "compiled float32" --data cases.h5     prints a line of JSON
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch.nn import functional
+
+from disol.data import CaseDataset, DeviceCases
+from disol.devices import find_device
+from disol.models import Network, create_model
+from disol.nn import convolution, scales
+from disol.problems.table import find_problem
+from disol.training import RECIPES, Symmetries, elements_of
+from disol.training.clock import Pace
+from disol.training.config import CompileMode
+from disol.training.devices import launch
+from disol.training.loop import Training
+from disol.training.plan import EpochPlan, Share, plan_epoch
+from disol.training.symmetry import IDENTITY
+from inference import copy_bandwidth, counted_outputs
+from report import processor
+
+ROUNDS = 5
+WARM_UP = 10  # steps: a CUDA graph is recorded in the second one
+EARLY = 1e-3  # progress of a run whose learning rate is still small: what is timed must not diverge
+NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
+TRANSFERS = 5  # of every convolution's output: see `bytes_per_case`
+Steps = Callable[[EpochPlan], None]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to train.
+
+    plain     the loop of the published recipe and nothing else; else the loop of this package, recipe "fast"
+    kernels   3×3 convolutions of few channels by kernels of our own, in bfloat16
+    """
+
+    batch: int
+    precision: Literal["float32", "bfloat16"]
+    compile: CompileMode
+    kernels: bool = False
+    plain: bool = False
+
+
+RIVAL = "plain eager float32"
+FAST = "+ CUDA graphs"
+VARIANTS = {
+    RIVAL: Variant(200, "float32", "off", plain=True),
+    "own loop, eager float32": Variant(200, "float32", "off"),
+    "compiled float32": Variant(200, "float32", "on"),
+    "compiled bfloat16": Variant(200, "bfloat16", "on"),
+    "+ own convolutions": Variant(200, "bfloat16", "on", kernels=True),
+    FAST: Variant(200, "bfloat16", "graphs", kernels=True),
+    "recipe fast": Variant(256, "bfloat16", "graphs", kernels=True),
+    "recipe fast, large batch": Variant(1024, "bfloat16", "graphs", kernels=True),
+}
+
+
+def interpolate(features: torch.Tensor) -> torch.Tensor:
+    """Double the size by torch's own kernel."""
+    return functional.interpolate(features, scale_factor=2, mode="bilinear", align_corners=False)
+
+
+def plain_steps(network: Network, cases: DeviceCases) -> Steps:
+    """Return the loop that the published recipe describes, as anyone would write it; its cases are on the device."""
+    scales.double = interpolate
+    settings = RECIPES["published"]
+    network.to(cases.device).train()
+    weights = network.parameters()
+    optimizer = torch.optim.Adam(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    symmetries = Symmetries.of([IDENTITY], cases.settings, cases.device)
+
+    def run(plan: EpochPlan) -> None:
+        total = torch.zeros((), device=cases.device)
+        for batch in plan.batches(cases, symmetries, Share()):
+            loss = functional.l1_loss(network(batch["inputs"]), batch["target"])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            total += loss.detach()
+        require_finite(float(total))
+
+    return run
+
+
+def own_steps(network: Network, cases: DeviceCases, symmetries: Symmetries, variant: Variant, device: str) -> Steps:
+    """Return the loop of this package: symmetries, clipped gradients and averaged weights included."""
+    if not variant.kernels:
+        convolution.MOST_NARROW_CHANNELS = 0
+    chosen = {"batch": variant.batch, "precision": variant.precision, "compile": variant.compile}
+    training = Training(launch(device), network, RECIPES["fast"].changed(chosen))
+
+    def run(plan: EpochPlan) -> None:
+        pace = Pace(start=EARLY, per_batch=0.0, batches=len(plan.indices), is_last=False)
+        require_finite(training.train_epoch(cases, plan, symmetries, pace, lambda _: None))
+
+    return run
+
+
+def require_finite(loss: float) -> None:
+    """Refuse to time a loop that computes nothing sensible."""
+    if not math.isfinite(loss):
+        raise ValueError(f"The training loss must stay finite, but is {loss}. Do not trust this variant.")
+
+
+def plan_steps(cases: DeviceCases, symmetries: Symmetries, batch: int, steps: int) -> EpochPlan:
+    """Plan a number of steps over as many epochs as they take, so that a small file does for long measurements."""
+    epochs = -(-steps // (len(cases) // batch))
+    plans = [plan_epoch(cases, symmetries, seed=0, epoch=epoch, batch=batch) for epoch in range(epochs)]
+    frames = [plan.frames for plan in plans if plan.frames is not None]
+    return EpochPlan(
+        torch.cat([plan.indices for plan in plans])[:steps],
+        torch.cat(frames)[:steps] if frames else None,
+        torch.cat([plan.elements for plan in plans])[:steps],
+    )
+
+
+def bytes_per_case(network: Network, cases: DeviceCases, precision: str) -> int:
+    """Count the bytes that training on one case must move, if nothing is moved twice without need.
+
+    Forward, the output of every convolution is written, and read by what follows. Backward, it is read again, and its
+    gradient is written and read: five transfers, in the precision of the variant. Inputs and target are read in both
+    passes, in float32. All else (normalisation, activations, gates, interpolation, weights, the optimizer) is free.
+    """
+    frames = torch.zeros(1, dtype=torch.long) if cases.settings.times else None
+    case = cases.batch(torch.zeros(1, dtype=torch.long), frames=frames)
+    with counted_outputs(network) as numbers, torch.no_grad():
+        network(case["inputs"].cpu())
+    read_twice = 2 * 4 * (case["inputs"].numel() + case["target"].numel())
+    return TRANSFERS * sum(numbers) * NUMBER_BYTES[precision] + read_twice
+
+
+def measure(variant: Variant, data: Path, device: str, seconds: float) -> dict[str, float | str]:
+    """Train for some seconds after a warm-up, and return how fast that was and what the memory would allow."""
+    dataset, found = CaseDataset(data), find_device(device)
+    problem = find_problem(dataset.settings.problem)
+    torch.manual_seed(0)
+    network = create_model("disol", problem)
+    cases = dataset.to_device(found)
+    symmetries = Symmetries.of(elements_of(problem), cases.settings, found)
+    moved = bytes_per_case(network, cases, variant.precision)
+    bandwidth = copy_bandwidth(found)
+    steps = plain_steps(network, cases) if variant.plain else own_steps(network, cases, symmetries, variant, device)
+
+    def time_of(number: int) -> float:
+        """Return the seconds of some steps; both loops wait for the device at their end."""
+        plan = plan_steps(cases, symmetries, variant.batch, number)
+        started = time.perf_counter()
+        steps(plan)
+        return time.perf_counter() - started
+
+    if found.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    ready = time_of(WARM_UP)
+    per_round = max(3, round(seconds / ROUNDS / (time_of(WARM_UP) / WARM_UP)))
+    speeds = [per_round * variant.batch / time_of(per_round) for _ in range(ROUNDS)]
+    gpu = f"{torch.cuda.get_device_name(found)}, " if found.type == "cuda" else ""
+    return {
+        "cases_per_second": statistics.median(speeds),
+        "slowest_round": min(speeds),
+        "fastest_round": max(speeds),
+        "ready_after": ready,
+        "bytes_per_case": moved,
+        "bandwidth": bandwidth,
+        "gibibytes": torch.cuda.max_memory_allocated() / 2**30 if found.type == "cuda" else 0.0,
+        "machine": f"{gpu}torch {torch.__version__}; {processor()}",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variant", required=True, choices=list(VARIANTS))
+    parser.add_argument("--data", required=True, type=Path, help="a file of cases")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--seconds", type=float, default=5.0, help="to measure, after the warm-up")
+    options = parser.parse_args()
+    row = measure(VARIANTS[options.variant], options.data, options.device, options.seconds)
+    sys.stdout.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()
