@@ -93,3 +93,8 @@ def test_validation_counts_every_case_once(file_of: Callable[..., Path], process
             assert len(counts) == 6 // processes
             seen += batch["index"][counts].tolist()
     assert sorted(seen) == sorted(cases.arrays["index"].tolist())
+
+
+def test_compiled_bfloat16_on_a_cpu_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must not be compiled on a CPU.* Use train.compile=off"):
+        training_of(precision="bfloat16", compile="on")

@@ -179,6 +179,11 @@ def compile_mode_on(fabric: Fabric, settings: TrainSettings) -> CompileMode:
         return "off"
     if settings.compile == "auto":
         return "graphs" if fabric.world_size == 1 else "on"  # gradients are exchanged between graphs, not in one
+    if settings.compile != "off" and settings.precision == "bfloat16" and fabric.device.type == "cpu":
+        raise ValueError(
+            "train.precision=bfloat16 must not be compiled on a CPU, where torch gives gradients that are no numbers. "
+            "Use train.compile=off."
+        )
     return settings.compile
 
 
