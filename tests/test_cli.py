@@ -124,3 +124,21 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
 
 def test_models_are_listed_with_their_sizes():
     assert "128,823" in run("models").stdout
+
+
+def test_models_are_listed_with_what_comes_trained_and_how_wrong_it_is():
+    listed = run("models").stdout
+    for name in disol.list_pretrained():
+        assert name in listed
+    assert "id 0." in listed
+
+
+def test_a_shipped_model_is_measured_and_exported_by_its_name(tmp_path):
+    made = run("generate", "poisson", "--cases", "2", "--out", "a.h5", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    evaluated = run("evaluate", "poisson", "--data", "a.h5", cwd=tmp_path)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert (tmp_path / "evaluation" / "poisson" / "evaluation.json").exists()
+    exported = run("onnx", "poisson", "--out", "poisson.onnx", cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    assert (tmp_path / "poisson.onnx").stat().st_size > 100_000

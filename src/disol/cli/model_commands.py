@@ -1,7 +1,7 @@
 """Commands about models: train one, measure it, export it, list them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Column, Table
@@ -87,11 +87,12 @@ def models() -> None:
     from disol.models import MODELS, count_parameters, create_model
     from disol.problems import PROBLEMS
 
-    shipped = Table(Column("trained model", no_wrap=True), "problem", "grid", "conventions", box=None, pad_edge=False)
+    headings = ("problem", "grid", "conventions", "mean rel_l2 by kind of test cases")
+    shipped = Table(Column("trained model", no_wrap=True), *headings, box=None, pad_edge=False)
     for name in list_pretrained():
         trained = load(name, device="cpu")
         grid = f"{trained.resolution} x {trained.resolution}"
-        shipped.add_row(name, trained.problem, grid, trained.conventions)
+        shipped.add_row(name, trained.problem, grid, trained.conventions, known_errors(trained.checkpoint.metrics))
     console.print(shipped)
     console.print()
 
@@ -99,3 +100,13 @@ def models() -> None:
     for name in MODELS:
         table.add_row(name, *(f"{count_parameters(create_model(name, problem)):,}" for problem in PROBLEMS))
     console.print(table)
+
+
+def known_errors(metrics: dict[str, Any]) -> str:
+    """Write the mean errors that a shipped model says it has, over all times of a transient problem."""
+    errors = []
+    for kind, test in metrics.get("tests", {}).items():
+        frames = test.get("frames", [test])
+        mean = sum(frame["metrics"]["rel_l2"]["mean"] for frame in frames) / len(frames)
+        errors.append(f"{kind} {mean:.1%}")
+    return ", ".join(errors)
