@@ -14,6 +14,7 @@ engine. All else (normalisation, activations, gates, interpolation, weights) is 
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -292,7 +293,7 @@ def main() -> None:
     publish(
         [
             "# Inference",
-            f"Written by `python benchmarks/inference.py --device {device.type}`: predictions by networks of the "
+            f"Written by `python benchmarks/inference.py {' '.join(sys.argv[1:])}`: predictions by networks of the "
             f"published size, with {f'trained weights for {trained}, else ' if trained else ''}random weights. Both "
             "Péclet numbers of advection-diffusion have the same network.",
             f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
