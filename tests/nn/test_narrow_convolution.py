@@ -161,6 +161,7 @@ def test_a_stencil_leaves_float32_to_torch() -> None:
 
 def test_a_stencil_in_bfloat16_is_a_narrow_convolution_with_its_bias(monkeypatch):
     monkeypatch.setattr("disol.nn.convolution.computes_in_bfloat16", lambda features: True)
+    monkeypatch.setattr("disol.nn.convolution.HAS_KERNELS", True)
     monkeypatch.setattr("disol.nn.convolution.narrow_convolution", narrow_convolution, raising=False)
     stencil, x = Stencil(3, 8, bias=True).to(DEVICE), torch.randn(2, 3, 6, 5, device=DEVICE)
     with torch.autocast(DEVICE, torch.bfloat16):

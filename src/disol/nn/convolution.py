@@ -1,13 +1,16 @@
 """Stencils: 3×3 convolutions with zero padding, and the normalisation between them."""
 
+from importlib.util import find_spec
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-if torch.cuda.is_available():
-    from disol.nn.narrow_convolution import narrow_convolution
-
 MOST_NARROW_CHANNELS = 64
+# Not every torch for GPUs comes with Triton, and without a GPU the import would cost a second for nothing.
+HAS_KERNELS = torch.cuda.is_available() and find_spec("triton") is not None
+if HAS_KERNELS:
+    from disol.nn.narrow_convolution import narrow_convolution
 
 
 class Stencil(nn.Conv2d):
@@ -25,7 +28,7 @@ class Stencil(nn.Conv2d):
     ) -> Float[Tensor, "batch channel height width"]:
         """Convolve."""
         is_narrow = max(self.in_channels, self.out_channels) <= MOST_NARROW_CHANNELS
-        if not (is_narrow and computes_in_bfloat16(features)):
+        if not (HAS_KERNELS and is_narrow and computes_in_bfloat16(features)):
             return super().forward(features)
         convolved = narrow_convolution(features, self.weight)
         return convolved if self.bias is None else convolved + self.bias[:, None, None].to(convolved.dtype)
