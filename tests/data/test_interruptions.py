@@ -12,7 +12,7 @@ import pytest
 
 from disol.data import generate, open_store
 
-NUM_CASES = 400
+NUM_CASES = 250
 OPTIONS = {"seed": 9, "resolution": 16}
 SCRIPT = f"""
 import sys

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disol.geometry import Raster, Segment, draw_geometry, draw_segments, named_shape, trace_boundary
@@ -59,6 +59,7 @@ def test_a_segment_is_contiguous_and_of_the_asked_length(seed, start, length, cu
     assert drawn.mask[tuple(run.T)].all()
 
 
+@settings(max_examples=40)
 @given(seed=SEEDS, start=st.floats(0, 1), length=st.floats(0.05, 0.3), curve=st.integers(0, 1))
 def test_resolutions_agree_on_where_a_segment_lies(seed, start, length, curve):
     segment = Segment(start, length, curve)

@@ -107,6 +107,7 @@ def test_arc_length_wraps_around_a_square():
     assert square.at(1.5) == pytest.approx([1.0, 1.0])
 
 
-def test_a_hole_too_large_for_any_outline_is_an_error():
+def test_a_hole_too_large_for_any_outline_is_an_error(monkeypatch):
+    monkeypatch.setattr("disol.geometry.outline.MOST_OUTLINES", 3)
     with pytest.raises(ValueError, match="smaller"):
         draw_geometry(np.random.default_rng(0), np.random.default_rng(1), hole_size=(3.0, 3.0))
