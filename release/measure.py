@@ -1,7 +1,7 @@
 """Measuring a model on test files: the errors of its patterns, and of the physical fields it solves for."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,12 @@ from disol.evaluation.reports import file_as_dict
 from disol.evaluation.results import Evaluation, summarise
 from disol.inference import Model
 from disol.inference.engines import build_engine
+from disol.inference.pictures import Comparison, compare
 from disol.models import Checkpoint, Network
 from disol.problems import Case, Problem, solve_exact
 
 # Stored amplitudes are float32; a case that is drawn again may differ by this much.
 AMPLITUDE_TOLERANCE = 1e-4
-
-
-@dataclass(frozen=True)
-class SolvedCase:
-    """Relative errors of the amplitude and of the physical field of one case."""
-
-    amplitude: float
-    field: float
 
 
 def measure_tests(model: Checkpoint | Network, files: Sequence[Path], device: str) -> tuple[Evaluation, dict[str, Any]]:
@@ -53,7 +46,8 @@ def measure_amplitudes(checkpoint: Checkpoint, path: Path, num_cases: int, devic
     model = Model(checkpoint, build_engine(checkpoint.model, device=device))
     store = open_store(path)
     solved = [
-        compare(model, case, stored) for case, stored in islice(drawn_again(store, checkpoint.problem), num_cases)
+        solve_both_ways(model, case, stored)
+        for case, stored in islice(drawn_again(store, checkpoint.problem), num_cases)
     ]
     return {
         "cases": len(solved),
@@ -75,17 +69,15 @@ def drawn_again(store: Store, problem: Problem) -> Iterator[tuple[Case, Float[np
         yield recipe.draw(index), amplitude
 
 
-def compare(model: Model, case: Case, stored: Float[np.ndarray, "..."]) -> SolvedCase:
-    """Solve a case by the model and exactly; where fields have amplitudes of their own, the worst of them counts."""
-    exact, found = solve_exact(case), model.solve(case)
+def solve_both_ways(model: Model, case: Case, stored: Float[np.ndarray, "..."]) -> Comparison:
+    """Solve a case by the model and exactly, and compare the solutions."""
+    exact = solve_exact(case)
     if not np.allclose(exact.amplitude, stored, rtol=AMPLITUDE_TOLERANCE):
         raise ValueError(
             f"Case {case.index} of seed {case.seed} must have the amplitude {stored} of its file, got "
             f"{exact.amplitude}. Generate the file again by this version."
         )
-    amplitude = np.max(np.abs(np.asarray(found.amplitude) / exact.amplitude - 1))
-    field = np.linalg.norm(found.field - exact.field) / np.linalg.norm(exact.field)
-    return SolvedCase(float(amplitude), float(field))
+    return compare(model.solve(case), exact)
 
 
 def measure_samples(models: dict[str, Network], path: Path, device: str) -> dict[str, Any]:

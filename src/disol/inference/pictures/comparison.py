@@ -58,7 +58,7 @@ def compare(solution: Solution, exact: Exact) -> Comparison:
 
 def require_one_case(solution: Solution) -> None:
     """Refuse a batch."""
-    if solution.domain.ndim != 2:
+    if solution.is_batch:
         raise ValueError(f"One case is shown at a time, got a batch of {len(solution)}. Pass solution[0] or another.")
 
 

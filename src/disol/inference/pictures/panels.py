@@ -7,7 +7,6 @@ from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from disol.channels import ChannelLayout
 from disol.evaluation.pictures import Scale, exact_scale, show, signed_scale, sizes_scale
 from disol.evaluation.plots import MARKER_COLOURS, Panel, add_colour_bar, mark_pixels, show_domain
 from disol.grid import node_means
@@ -113,4 +112,4 @@ def show_deformed(axes: Axes, vectors: Vectors, domain: Mask, scale: Scale, fact
 
 def channel(solution: Solution, name: str) -> Float[np.ndarray, "height width"]:
     """Return an input channel."""
-    return ChannelLayout(*solution.channels).select(solution.inputs, name)
+    return solution.channels.select(solution.inputs, name)
