@@ -81,6 +81,24 @@ def test_validation_of_heat_is_not_random(train_small: Train, tmp_path: Path) ->
     assert len({record.train_loss for record in records}) == 3
 
 
+def test_a_run_can_begin_with_the_weights_of_another(train_small: Train, tmp_path: Path) -> None:
+    first = train_small("first", epochs=20)
+    further = train_small("further", start=tmp_path / "first", epochs=4)
+    anew = train_small("anew", epochs=4)
+    assert further.validation_loss < anew.validation_loss
+    assert read_history(tmp_path / "further")[0].validation_loss < 1.5 * first.validation_loss
+    with pytest.raises(ValueError, match="was begun with start="):
+        train_small("further", start=tmp_path / "anew", epochs=4, resume=True)
+
+
+def test_weights_of_another_network_are_refused(train_small: Train, tmp_path: Path) -> None:
+    train_small("first", epochs=1)
+    with pytest.raises(ValueError, match=r"first has width=4, but .* 8\. Pass --set model\.width=4\."):
+        train_small("wider", start=tmp_path / "first", model_settings={"depth": 2, "gated_skips": 1})
+    with pytest.raises(ValueError, match="another kind of network"):
+        train_small("other", start=tmp_path / "first", model="disol-amplitude")
+
+
 def test_the_published_recipe_lowers_its_rate_on_a_plateau(train_small: Train, tmp_path: Path) -> None:
     # Steps this small change nothing.
     train_small("run", "train.plateau_patience=1", "train.learning_rate=1e-12", recipe="published", epochs=8)

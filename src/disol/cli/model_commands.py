@@ -22,11 +22,15 @@ def train(
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings, as in configs/.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=100.")] = None,
     minutes: Annotated[float | None, typer.Option(help="End after this time; the schedule ends with it.")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="A shipped model or a run whose weights to begin with, to train them further.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")] = False,
     device: DeviceName = "auto",
     seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
 ) -> None:
     """Train a model on a file of cases."""
+    from disol.inference.loading import find_folder
     from disol.training import train as train_model
 
     report = train_model(
@@ -38,6 +42,7 @@ def train(
         config=config,
         overrides=settings or (),
         minutes=minutes,
+        start=None if start is None else find_folder(start),
         resume=resume,
         device=device,
         seed=seed,

@@ -68,6 +68,7 @@ def train(
     overrides: Iterable[str] = (),
     model_settings: Mapping[str, Unchecked] | None = None,
     minutes: float | Unchecked | None = None,
+    start: str | Path | None = None,
     resume: bool = False,
     device: str = "auto",
     seed: int | Unchecked = 0,
@@ -81,6 +82,7 @@ def train(
     overrides        changes of single settings, such as "train.epochs=100" or "model.width=16"
     model_settings   of the network, where they differ from its published size
     minutes          end after this time instead of a number of epochs; the schedule ends with it
+    start            a checkpoint whose weights to begin with, instead of random ones
     resume           continue an unfinished run, or start one where there is none
     device           "auto", "cpu", "cuda" or "cuda:NUMBER"; under torchrun every process takes its own GPU
     progress         show a progress bar, if standard error is a terminal
@@ -90,7 +92,7 @@ def train(
     settings = choose_settings(
         equation.name, model=model, recipe=recipe, config=config, model_settings=model_settings, overrides=overrides
     )
-    task = read_task(equation, settings, data, out, seed, minutes)
+    task = read_task(equation, settings, data, out, seed, minutes, start)
     if not resume:
         task.folder.require_new()
     finished = task.folder.find_finished()

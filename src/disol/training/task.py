@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from disol.data import CaseDataset, StoreSettings
-from disol.models import Network, create_model
+from disol.models import Network, create_model, load_checkpoint
+from disol.models.checkpoint import WEIGHTS
 from disol.problems import Problem
 from disol.problems.checks import Unchecked, positive_number, whole_number
 from disol.training.config import RunSettings
@@ -40,6 +41,7 @@ def read_task(
     out: str | Path,
     seed: int | Unchecked,
     minutes: float | Unchecked | None,
+    start: str | Path | None,
 ) -> Task:
     """Check what a run is asked to do."""
     seed = whole_number("seed", seed)
@@ -49,7 +51,8 @@ def read_task(
     require_match(problem, stored, data)
     require_cases(settings.train.batch, train, validation, data)
     network = build_network(settings, problem, seed)
-    identity = identify(settings, network, stored, seed, minutes)
+    started_with = None if start is None else start_with(network, Path(start), problem)
+    identity = {**identify(settings, network, stored, seed, minutes), "start": started_with}
     folder = RunFolder(Path(out), problem, stored.conventions, stored.resolution, identity)
     return Task(problem, settings, network, train, validation, folder, seed, minutes)
 
@@ -59,6 +62,27 @@ def build_network(settings: RunSettings, problem: Problem, seed: int) -> Network
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return create_model(settings.model, problem, **settings.model_settings)
+
+
+def start_with(network: Network, folder: Path, problem: Problem) -> str:
+    """Fill a network with the weights of a checkpoint, and return the digest of their file."""
+    start = load_checkpoint(folder, problem)
+    if type(start.model) is not type(network):
+        raise ValueError(f"{folder} holds another kind of network than the one to train. Pass its --model.")
+    theirs = start.model.config.as_dict()
+    for name, value in network.config.as_dict().items():
+        if theirs[name] != value:
+            raise ValueError(
+                f"{folder} has {name}={theirs[name]!r}, but the network to train {value!r}. "
+                f"Pass --set model.{name}={as_setting(theirs[name])}."
+            )
+    network.load_state_dict(start.model.state_dict())
+    return start.card.files[WEIGHTS]
+
+
+def as_setting(value: Any) -> str:
+    """Write a setting as an override reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def require_match(problem: Problem, stored: StoreSettings, data: str | Path) -> None:
