@@ -45,13 +45,12 @@ class TurnClock(Clock):
 
     turn: ClassVar[IO[str]]
     last: ClassVar["TurnClock | None"] = None
-    waited = 0.0
 
     def ready(self) -> None:
-        """Wait, count that as preparation, and put the limit off by the preparation of all sessions."""
+        """Wait, do not count that, and put the limit off by the preparation."""
         asked = self.read()
         fcntl.flock(self.turn, fcntl.LOCK_EX)  # given back when this process ends
-        self.waited = self.read() - asked
+        self.started += self.read() - asked
         super().ready()
         assert self.limit is not None
         self.limit += self.prepared
@@ -87,7 +86,7 @@ def result_of(options: argparse.Namespace, folder: Path, seconds: float, validat
         "cases_per_second": statistics.median(record.cases_per_second for record in history),
         # Unknown for a run that was finished before, but not measured.
         "training_seconds": seconds - clock.prepared if clock else None,
-        "preparation_seconds": clock.prepared - clock.waited if clock else None,
+        "preparation_seconds": clock.prepared if clock else None,
         "validation_loss": validation_loss,
         "tests": {file.name: summaries(file) for file in evaluation.files},
         "machine": f"{gpu}torch {torch.__version__}; {processor()}",

@@ -14,6 +14,7 @@ import torch
 
 from disol.models import load_checkpoint
 from disol.training import RunReport, read_history
+from disol.training.clock import FINISHING, Clock
 from disol.training.run import Run
 
 Train = Callable[..., RunReport]
@@ -150,3 +151,15 @@ def test_a_time_limit_counts_all_sessions(train_small: Train, tmp_path: Path) ->
     assert time.perf_counter() - started < 3.6 - spent + 1.0
     assert report.seconds < 3.6 + 1.0
     assert read_history(tmp_path / "run")[-1].learning_rate < 0.05 * 2e-3
+
+
+def test_preparing_again_takes_nothing_from_the_training_that_is_left() -> None:
+    now = 0.0
+    clock = Clock(epochs=1, num_batches=10, limit=100.0, read=lambda: now)
+    now = 30.0
+    clock.ready()
+    assert (clock.seconds, clock.prepared) == (30.0, 30.0)
+    resumed = Clock(epochs=1, num_batches=10, limit=100.0, spent=80.0, prepared=30.0, started=200.0, read=lambda: now)
+    now = 215.0
+    resumed.ready()
+    assert (resumed.seconds, resumed.prepared, resumed.seconds_left) == (80.0, 30.0, 20.0 - FINISHING)

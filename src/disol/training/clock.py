@@ -25,9 +25,12 @@ class Pace:
 class Clock:
     """The time a run has taken, over all its sessions, and when it ends.
 
+    Loading and compiling count once. What a resumed session spends on them again is not taken from its training, or a
+    run that is interrupted late would have its last epochs cut off.
+
     limit            seconds, preparation included; None for a run that ends after its epochs
     spent            seconds of earlier sessions
-    prepared         seconds of all sessions before their first step: loading, compiling
+    prepared         seconds before the first step of the run: loading, compiling
     step_seconds     one step, as measured
     closing_seconds  the rest of an epoch, as measured: validating and saving
     started          when this session began, as `read` tells the time
@@ -56,7 +59,10 @@ class Clock:
 
     def ready(self) -> None:
         """Note that the preparation of this session is over."""
-        self.prepared += self.read() - self.started
+        if self.spent > 0:
+            self.started = self.read()
+        else:
+            self.prepared = self.read() - self.started
 
     def observe(self, batches: int, step_seconds: float, closing_seconds: float) -> None:
         """Note how long the steps of an epoch and the rest of it took."""
