@@ -84,13 +84,13 @@ def chunks(parts: list[Part], case: Posed, device: torch.device) -> Iterator[lis
 def respond(
     case: Posed, parts: list[Part], predict: Predict, device: torch.device, separate_fields: bool
 ) -> tuple[Frames, Frames]:
-    """Predict the fields of steady parts: the patterns in their sizes, and the solutions these are taken from."""
+    """Predict the fields of steady parts: the patterns in their sizes, and the solutions these are fitted to."""
     predicted = predict(np.stack([case.equation.encode(part.terms, case.rules) for part in parts]))
     shapes = signed(predicted, parts) if separate_fields else predicted.astype(float)
     operator, loads = systems_of(case, parts, device)
     pattern = torch.from_numpy(shapes).to(loads)
     solved = solve_from_pattern(operator, loads, pattern, separate_fields).cpu().numpy()
-    return spread(sizes(solved, separate_fields), shapes) * shapes, solved
+    return spread(multiples(shapes, solved, separate_fields), shapes) * shapes, solved
 
 
 def evolve(
@@ -110,10 +110,10 @@ def evolve(
     patterns = torch.from_numpy(shapes[:, : len(trained)]).to(loads)
     stepped = list(step_from_patterns(operator, mass, loads, torch.from_numpy(initial).to(loads), patterns))
     start = pixel_means(initial) * case_masks(parts)
-    solved = np.concatenate([start[:, None], torch.stack(stepped, dim=1).cpu().numpy()], axis=1)
-    sized = spread(sizes(solved, separate_fields=False), shapes) * shapes
+    solved = torch.stack(stepped, dim=1).cpu().numpy()
+    sized = spread(multiples(shapes[:, : len(trained)], solved, separate_fields=False), shapes) * shapes
     frames = [start if step == 0 else sized[:, steps.index(step)] for step in asked]
-    return np.stack(frames, axis=1), solved
+    return np.stack(frames, axis=1), np.concatenate([start[:, None], solved], axis=1)
 
 
 def frames_of(
@@ -148,9 +148,24 @@ def signed(pattern: Frames, parts: list[Part]) -> Frames:
     return (2 * pattern.astype(float) - 1) * case_masks(parts)
 
 
+def multiples(shapes: Frames, solved: Frames, separate_fields: bool) -> Float[np.ndarray, "case *field"]:
+    """Return the multiple of each shape, or of each of its fields, that is nearest to the solution in L2.
+
+    Scaling it to the amplitude instead would spread the error of its one largest pixel over all of them.
+    """
+    axes = pixel_axes(shapes, separate_fields)
+    overlap, square = (shapes * solved).sum(axis=axes), (shapes * shapes).sum(axis=axes)
+    return overlap / np.where(square > 0, square, 1.0)
+
+
 def sizes(fields: Frames, separate_fields: bool) -> Float[np.ndarray, "case *field"]:
     """Return max |U| of each case, or of each of its fields."""
-    return np.abs(fields).max(axis=(2, 3) if separate_fields else tuple(range(1, fields.ndim)))
+    return np.abs(fields).max(axis=pixel_axes(fields, separate_fields))
+
+
+def pixel_axes(fields: Frames, separate_fields: bool) -> tuple[int, ...]:
+    """Return the axes that one size is for."""
+    return (2, 3) if separate_fields else tuple(range(1, fields.ndim))
 
 
 def spread(size: Float[np.ndarray, "case *field"], like: Frames) -> Float[np.ndarray, "..."]:
