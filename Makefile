@@ -42,8 +42,8 @@ check: $(VENV)/installed-dev
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/reference_solver.py --write docs/benchmarks/reference-solver.md
 	$(BIN)/python benchmarks/pixel_geometry.py --write docs/benchmarks/pixel-geometry.md
-	$(BIN)/python benchmarks/inference.py --device cpu --problems poisson --model src/disol/pretrained/poisson \
-		--seconds 4 --write docs/benchmarks/inference-cpu.md
+	$(BIN)/python benchmarks/inference.py --device cpu --problems poisson --seconds 4 --threads 2 \
+		--out $$(mktemp -d) --write docs
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python examples/gallery.py docs/images

@@ -3,59 +3,35 @@
     python benchmarks/training.py --write docs/benchmarks/training.md
     python benchmarks/training.py --problems poisson elasticity --out runs/training-speed
 
-Every way to train has a process of its own. What was measured is kept in a file of `--out` as soon as it is known, and
-is not measured again: a run that was cut off goes on where it was, and one with nothing left to do writes the page.
+Every way to train has a process of its own. Those of a problem prepare at the same time, and are then measured one
+after the other. What was measured is kept in a file of `--out` as soon as it is known, and is not measured again: a run
+that was cut off goes on where it was, and one with nothing left to do writes the page.
 """
 
 import argparse
-import json
+import signal
 import subprocess
 import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from report import publish, table
-from training_variants import FAST, RIVAL, VARIANTS
+from training_variants import FAST, LAUNCHED, RIVAL, VARIANTS
+from workers import Row, Task, add_row, measure_all, read_rows
 
 RESULTS = "training.jsonl"
 WORKER = Path(__file__).with_name("training_variants.py")
+LAUNCH_BOUND = 2.0  # times as fast with CUDA graphs: what else they save is little
 PROBLEMS = ["poisson", "advection-diffusion-low", "advection-diffusion-high", "elasticity", "heat"]
 HEADING = ["problem", "variant", "batch", "cases/s", "times the rival", "times the row above"]
 HEADING += ["memory-bound limit, cases/s", "reached", "GiB", "ready after, s"]
-Row = dict[str, Any]
+Rows = dict[tuple[str, str], Row]
 
 
-def read_rows(out: Path) -> dict[tuple[str, str], Row]:
+def known_rows(out: Path) -> Rows:
     """Return what is known, by problem and variant; what was measured later counts."""
-    path = out / RESULTS
-    lines = path.read_text().splitlines() if path.exists() else []
-    rows = [json.loads(line) for line in lines]
-    return {(row["problem"], row["variant"]): row for row in rows}
-
-
-def add_row(out: Path, row: Row) -> None:
-    """Keep a row at once, and say so."""
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / RESULTS).open("a") as file:
-        file.write(json.dumps(row) + "\n")
-    print(row["problem"], row["variant"], row.get("error") or f"{row['cases_per_second']:.0f} cases/s", flush=True)
-
-
-def measure(variant: str, data: Path, options: argparse.Namespace) -> Row:
-    """Measure a variant in a process of its own; one that fails is a row that says so."""
-    command = [sys.executable, str(WORKER), "--variant", variant, "--data", str(data)]
-    command += ["--device", options.device, "--seconds", str(options.seconds)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {options.limit:g} s"}
-    if done.returncode == 0:
-        return dict(json.loads(done.stdout.splitlines()[-1]))
-    sys.stderr.write(done.stderr)
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    return {"error": said[-1].strip()[:200] if said else f"exit status {done.returncode}"}
+    return {(row["problem"], row["variant"]): row for row in read_rows(out / RESULTS)}
 
 
 def generate(problem: str, data: Path, options: argparse.Namespace) -> None:
@@ -68,15 +44,26 @@ def generate(problem: str, data: Path, options: argparse.Namespace) -> None:
 
 def measure_missing(problem: str, options: argparse.Namespace) -> None:
     """Measure the variants of a problem that are not known yet, all on the same cases."""
-    known = read_rows(options.out)
+    known = known_rows(options.out)
     missing = [name for name in options.variants if "cases_per_second" not in known.get((problem, name), {})]
     if not missing:
         return
+    together = min(options.jobs or len(missing), len(missing))
+
+    def keep(row: Row) -> None:
+        add_row(options.out / RESULTS, row)
+        print(problem, row["variant"], row.get("error") or f"{row['cases_per_second']:.0f} cases/s", flush=True)
+
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / f"{problem}.h5"
         generate(problem, data, options)
-        for name in missing:
-            add_row(options.out, {"problem": problem, "variant": name, **measure(name, data, options)})
+        command = [sys.executable, str(WORKER), "--data", str(data), "--device", options.device]
+        command += ["--seconds", str(options.seconds), "--variant"]
+        tasks = [
+            Task(name, [*command, name], [{"problem": problem, "variant": name, "together": together}])
+            for name in missing
+        ]
+        measure_all(tasks, keep, options.limit, together)
 
 
 def written(row: Row, rival: Row, above: Row | None) -> list[str]:
@@ -106,7 +93,7 @@ def times(row: Row, other: Row | None) -> str:
     return f"{row['cases_per_second'] / other['cases_per_second']:.2f}" if other and is_known else "-"
 
 
-def table_rows(problem: str, rows: dict[tuple[str, str], Row]) -> list[list[str]]:
+def table_rows(problem: str, rows: Rows) -> list[list[str]]:
     """Write the rows of a problem in the order of the variants."""
     found = [rows[problem, name] for name in VARIANTS if (problem, name) in rows]
     rival = rows.get((problem, RIVAL), {})
@@ -118,7 +105,7 @@ def table_rows(problem: str, rows: dict[tuple[str, str], Row]) -> list[list[str]
     return lines
 
 
-def findings(problem: str, rows: dict[tuple[str, str], Row]) -> str:
+def findings(problem: str, rows: Rows) -> str:
     """Say what the numbers of a problem come to, as they are."""
     speed = {
         name: rows[problem, name]["cases_per_second"]
@@ -132,21 +119,27 @@ def findings(problem: str, rows: dict[tuple[str, str], Row]) -> str:
     reached = fast["cases_per_second"] * fast["bytes_per_case"] / fast["bandwidth"]
     chain = [name for name in speed if VARIANTS[name].batch == VARIANTS[RIVAL].batch]
     slower = [name for before, name in pairwise(chain) if speed[name] < speed[before]]
-    lost = f" Not every step is a gain: slower than the row above is {', '.join(slower)}." if slower else ""
-    return (
+    told = [
         f"{problem}: at the same batch the loop of this package trains {speed[FAST] / speed[RIVAL]:.1f} times as many "
         f"cases per second as the rival. Its best, {best} (batch {VARIANTS[best].batch}), is {speed[best]:.0f} "
-        f"cases/s, {100 * reached:.0f} % of what the memory allows.{lost}"
-    )
+        f"cases/s, {speed[best] / speed[RIVAL]:.1f} times the rival, {100 * reached:.0f} % of what the memory allows."
+    ]
+    if speed[FAST] > LAUNCH_BOUND * speed.get(LAUNCHED, speed[FAST]):
+        told.append("Rows without CUDA graphs wait for the CPU that launches their kernels.")
+    if slower:
+        told.append(f"Not every step is a gain. Slower than the row above: {'; '.join(slower)}.")
+    return " ".join(told)
 
 
-def page(rows: dict[tuple[str, str], Row]) -> list[str]:
+def page(rows: Rows) -> list[str]:
     """Write down what was measured, and how."""
     measured = [row for row in rows.values() if "bandwidth" in row]
-    bandwidths = sorted(row["bandwidth"] / 1e12 for row in measured)
-    machines = sorted({row["machine"] for row in measured})
     problems = [problem for problem in PROBLEMS if any(known == problem for known, _ in rows)]
-    bandwidth = f"{bandwidths[0]:.2f} to {bandwidths[-1]:.2f} TB/s" if bandwidths else "unknown"
+    together = max((row.get("together", 1) for row in measured), default=1)
+    order = "Variants compile and are measured one after the other."
+    if together > 1:
+        order = f"Up to {together} variants compile at the same time and are then measured one after the other, while "
+        order += "the rest wait."
     return [
         "# Training speed",
         f"Written by `python benchmarks/training.py --problems {' '.join(problems)}`. Networks of the published size; "
@@ -156,9 +149,9 @@ def page(rows: dict[tuple[str, str], Row]) -> list[str]:
         "spares it a data loader. All other rows are the training loop of this package with its symmetries, clipped "
         "gradients and averaged weights, channels last, its own interpolation. From row to row one thing changes: "
         "`torch.compile`; bfloat16 with cuDNN's convolutions; our kernels for 3×3 convolutions of up to 64 channels; "
-        "CUDA graphs; then the batch. `ready after` is the time of the first ten steps, compilation included; kernels "
-        "that an earlier row compiled are reused.",
-        f"Machine: {' and '.join(machines)}. A copy moves {bandwidth} (read and written).",
+        f"CUDA graphs; then the batch. {order} `ready after` is the time of the first ten steps, compilation included; "
+        "kernels that another variant has compiled by then are reused.",
+        *told_machine(measured),
         table(HEADING, [line for problem in problems for line in table_rows(problem, rows)]),
         "The memory-bound limit counts the bytes that a training case must move: the output of every convolution "
         "written and read forward, read backward, its gradient written and read, in the precision of the row; inputs "
@@ -168,21 +161,35 @@ def page(rows: dict[tuple[str, str], Row]) -> list[str]:
     ]
 
 
+def told_machine(measured: list[Row]) -> list[str]:
+    """Say what was measured on, and how fast its memory is."""
+    if not measured:
+        return []
+    machines = " and ".join(sorted({row["machine"] for row in measured}))
+    bandwidths = sorted(row["bandwidth"] / 1e12 for row in measured)
+    copied = f"{bandwidths[0]:.2f} to {bandwidths[-1]:.2f} TB/s"
+    return [f"Machine: {machines}. A copy moves {copied} (read and written)."]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", default=["poisson"], choices=PROBLEMS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--seconds", type=float, default=5.0, help="to measure each variant")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds a variant may take, compilation included")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds a variant may prepare, and then measure")
+    parser.add_argument("--jobs", type=int, help="variants at the same time, if memory does not do for all of them")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--cases", type=int, default=4096, help="to generate; four of five are trained on")
     parser.add_argument("--resolution", type=int, help="the problem's own unless given")
     parser.add_argument("--out", type=Path, default=Path("runs/training-speed"), help="folder of results")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
+    if options.jobs is not None and options.jobs < 1:
+        parser.error(f"--jobs must be at least 1, got {options.jobs}. Leave it out to prepare all variants at once.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit ends the workers, too
     for problem in options.problems:
         measure_missing(problem, options)
-    publish(page(read_rows(options.out)), options.write)
+    publish(page(known_rows(options.out)), options.write)
 
 
 if __name__ == "__main__":

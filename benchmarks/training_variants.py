@@ -1,13 +1,14 @@
 """One way to train, measured in a process of its own: what is compiled or replaced here cannot reach another way.
 
-python benchmarks/training_variants.py --variant "compiled float32" --data cases.h5     prints a line of JSON
+    echo measure | python benchmarks/training_variants.py --variant "compiled float32" --data cases.h5
+
+It says that it is ready, waits for a line, measures, and prints a line of JSON. If no line can come, it just ends.
 """
 
 import argparse
 import json
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from torch.nn import functional
 from disol.data import CaseDataset, DeviceCases
 from disol.devices import find_device
 from disol.models import Network, create_model
-from disol.nn import convolution, scales
+from disol.nn import convolution
 from disol.problems.table import find_problem
 from disol.training import RECIPES, Symmetries, elements_of
 from disol.training.clock import Pace
@@ -29,13 +30,14 @@ from disol.training.devices import launch
 from disol.training.loop import Training
 from disol.training.plan import EpochPlan, Share, plan_epoch
 from disol.training.symmetry import IDENTITY
-from inference import copy_bandwidth, counted_outputs
+from inference_measure import NUMBER_BYTES, copy_bandwidth, counted_outputs
+from inference_plain import torch_interpolation
 from report import processor
+from workers import listen_for_the_word
 
 ROUNDS = 5
 WARM_UP = 10  # steps: a CUDA graph is recorded in the second one
 EARLY = 1e-3  # progress of a run whose learning rate is still small: what is timed must not diverge
-NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
 TRANSFERS = 5  # of every convolution's output: see `bytes_per_case`
 Steps = Callable[[EpochPlan], None]
 
@@ -56,33 +58,29 @@ class Variant:
 
 
 RIVAL = "plain eager float32"
+LAUNCHED = "+ own convolutions"
 FAST = "+ CUDA graphs"
 VARIANTS = {
     RIVAL: Variant(200, "float32", "off", plain=True),
     "own loop, eager float32": Variant(200, "float32", "off"),
     "compiled float32": Variant(200, "float32", "on"),
     "compiled bfloat16": Variant(200, "bfloat16", "on"),
-    "+ own convolutions": Variant(200, "bfloat16", "on", kernels=True),
+    LAUNCHED: Variant(200, "bfloat16", "on", kernels=True),
     FAST: Variant(200, "bfloat16", "graphs", kernels=True),
     "recipe fast": Variant(256, "bfloat16", "graphs", kernels=True),
     "recipe fast, large batch": Variant(1024, "bfloat16", "graphs", kernels=True),
 }
 
 
-def interpolate(features: torch.Tensor) -> torch.Tensor:
-    """Double the size by torch's own kernel."""
-    return functional.interpolate(features, scale_factor=2, mode="bilinear", align_corners=False)
-
-
 def plain_steps(network: Network, cases: DeviceCases) -> Steps:
     """Return the loop that the published recipe describes, as anyone would write it; its cases are on the device."""
-    scales.double = interpolate
     settings = RECIPES["published"]
     network.to(cases.device).train()
     weights = network.parameters()
     optimizer = torch.optim.Adam(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay)
     symmetries = Symmetries.of([IDENTITY], cases.settings, cases.device)
 
+    @torch_interpolation()
     def run(plan: EpochPlan) -> None:
         total = torch.zeros((), device=cases.device)
         for batch in plan.batches(cases, symmetries, Share()):
@@ -118,6 +116,10 @@ def require_finite(loss: float) -> None:
 
 def plan_steps(cases: DeviceCases, symmetries: Symmetries, batch: int, steps: int) -> EpochPlan:
     """Plan a number of steps over as many epochs as they take, so that a small file does for long measurements."""
+    if len(cases) < batch:
+        raise ValueError(
+            f"A batch needs {batch} cases, but there are {len(cases)} to train on. Ask for more by --cases."
+        )
     epochs = -(-steps // (len(cases) // batch))
     plans = [plan_epoch(cases, symmetries, seed=0, epoch=epoch, batch=batch) for epoch in range(epochs)]
     frames = [plan.frames for plan in plans if plan.frames is not None]
@@ -143,41 +145,52 @@ def bytes_per_case(network: Network, cases: DeviceCases, precision: str) -> int:
     return TRANSFERS * sum(numbers) * NUMBER_BYTES[precision] + read_twice
 
 
-def measure(variant: Variant, data: Path, device: str, seconds: float) -> dict[str, float | str]:
-    """Train for some seconds after a warm-up, and return how fast that was and what the memory would allow."""
-    dataset, found = CaseDataset(data), find_device(device)
-    problem = find_problem(dataset.settings.problem)
-    torch.manual_seed(0)
-    network = create_model("disol", problem)
-    cases = dataset.to_device(found)
-    symmetries = Symmetries.of(elements_of(problem), cases.settings, found)
-    moved = bytes_per_case(network, cases, variant.precision)
-    bandwidth = copy_bandwidth(found)
-    steps = plain_steps(network, cases) if variant.plain else own_steps(network, cases, symmetries, variant, device)
+class Trial:
+    """A variant that is ready to be measured: built, compiled, and warm."""
 
-    def time_of(number: int) -> float:
+    def __init__(self, variant: Variant, data: Path, device: str) -> None:
+        dataset, found = CaseDataset(data), find_device(device)
+        problem = find_problem(dataset.settings.problem)
+        torch.manual_seed(0)
+        network = create_model("disol", problem)
+        self.variant = variant
+        self.cases = dataset.to_device(found)
+        self.symmetries = Symmetries.of(elements_of(problem), self.cases.settings, found)
+        self.bytes_per_case = bytes_per_case(network, self.cases, variant.precision)
+        if variant.plain:
+            self.steps = plain_steps(network, self.cases)
+        else:
+            self.steps = own_steps(network, self.cases, self.symmetries, variant, device)
+        if found.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        self.ready_after = self.time_of(WARM_UP)
+        if found.type == "cuda":
+            torch.cuda.empty_cache()  # others may prepare or measure before this one does
+
+    def time_of(self, number: int) -> float:
         """Return the seconds of some steps; both loops wait for the device at their end."""
-        plan = plan_steps(cases, symmetries, variant.batch, number)
+        plan = plan_steps(self.cases, self.symmetries, self.variant.batch, number)
         started = time.perf_counter()
-        steps(plan)
+        self.steps(plan)
         return time.perf_counter() - started
 
-    if found.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    ready = time_of(WARM_UP)
-    per_round = max(3, round(seconds / ROUNDS / (time_of(WARM_UP) / WARM_UP)))
-    speeds = [per_round * variant.batch / time_of(per_round) for _ in range(ROUNDS)]
-    gpu = f"{torch.cuda.get_device_name(found)}, " if found.type == "cuda" else ""
-    return {
-        "cases_per_second": statistics.median(speeds),
-        "slowest_round": min(speeds),
-        "fastest_round": max(speeds),
-        "ready_after": ready,
-        "bytes_per_case": moved,
-        "bandwidth": bandwidth,
-        "gibibytes": torch.cuda.max_memory_allocated() / 2**30 if found.type == "cuda" else 0.0,
-        "machine": f"{gpu}torch {torch.__version__}; {processor()}",
-    }
+    def measure(self, seconds: float) -> dict[str, float | str]:
+        """Train for some seconds, and return how fast that was and what the memory would allow."""
+        device = self.cases.device
+        self.time_of(WARM_UP)  # after the wait memory is asked for anew, and clocks have to rise
+        per_round = max(3, round(seconds / ROUNDS / (self.time_of(WARM_UP) / WARM_UP)))
+        speeds = [per_round * self.variant.batch / self.time_of(per_round) for _ in range(ROUNDS)]
+        gpu = f"{torch.cuda.get_device_name(device)}, " if device.type == "cuda" else ""
+        return {
+            "cases_per_second": statistics.median(speeds),
+            "slowest_round": min(speeds),
+            "fastest_round": max(speeds),
+            "ready_after": self.ready_after,
+            "bytes_per_case": self.bytes_per_case,
+            "gibibytes": torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0,
+            "bandwidth": copy_bandwidth(device),  # last: its arrays do not count as memory of the training
+            "machine": f"{gpu}torch {torch.__version__}; {processor()}",
+        }
 
 
 def main() -> None:
@@ -187,8 +200,10 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=5.0, help="to measure, after the warm-up")
     options = parser.parse_args()
-    row = measure(VARIANTS[options.variant], options.data, options.device, options.seconds)
-    sys.stdout.write(json.dumps(row) + "\n")
+    tell_and_wait = listen_for_the_word()
+    trial = Trial(VARIANTS[options.variant], options.data, options.device)
+    tell_and_wait()
+    print(json.dumps(trial.measure(options.seconds)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""What compiled networks have to beat: a network of the published recipe in plain float32, as anyone would call it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+import torch
+from torch.nn import functional
+
+from disol.inference.torch_engines import TorchEngine, move
+from disol.nn import scales
+
+
+def interpolate(features: torch.Tensor) -> torch.Tensor:
+    """Double the size by torch's own kernel."""
+    return functional.interpolate(features, scale_factor=2, mode="bilinear", align_corners=False)
+
+
+@contextmanager
+def torch_interpolation() -> Iterator[None]:
+    """Interpolate by torch's own kernel in the meantime, in all networks of this process."""
+    own = scales.double
+    scales.double = interpolate
+    try:
+        yield
+    finally:
+        scales.double = own
+
+
+class PlainEngine(TorchEngine):
+    """The network as it is, on contiguous tensors, with torch's own interpolation."""
+
+    name: ClassVar[str] = "plain"
+
+    def prepare(self) -> None:
+        """Take the network to the device."""
+        move(self.network, self.device, torch.contiguous_format)
+
+    def forward(self, cases: torch.Tensor) -> torch.Tensor:
+        """Run the network."""
+        with torch_interpolation():
+            return self.network(cases)

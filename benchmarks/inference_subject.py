@@ -1,0 +1,99 @@
+"""What is timed: the shipped model of a problem, or a network of its published size, and cases for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import disol
+from disol.inference.loading import PRETRAINED, list_pretrained
+from disol.models import Checkpoint, create_model, load_checkpoint
+from disol.models.card import Card
+from disol.models.checkpoint import WEIGHTS
+from disol.problems.heat import TRAINED_UNTIL
+from disol.problems.table import find_problem
+
+CONVENTIONS = "paper"
+RANDOM = "random weights"
+NUM_DRAWN = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model, and cases for it.
+
+    name   of the shipped model, or "random weights"
+    """
+
+    name: str
+    checkpoint: Checkpoint
+    cases: list[disol.Case]
+
+    @property
+    def problem(self) -> str:
+        """Name of its problem."""
+        return self.checkpoint.problem.name
+
+    @property
+    def times(self) -> dict[str, list[float]]:
+        """The frame that a transient problem is asked for."""
+        return {"times": [TRAINED_UNTIL]} if "times" in self.checkpoint.problem.terms else {}
+
+    def inputs(self, batch: int) -> np.ndarray:
+        """Stack cases, in turns; what they hold does not change how long they take."""
+        return np.stack([self.cases[index % len(self.cases)].inputs for index in range(batch)])
+
+    def data(self, batch: int) -> dict[str, Any]:
+        """Return the same cases as a user gives them: arrays by name."""
+        stacked, channels = self.inputs(batch), self.checkpoint.channels
+        given = [name for name in channels if name != "time"]
+        return {name: np.stack([channels.select(case, name) for case in stacked]) for name in given} | self.times
+
+
+def subject_of(problem: str) -> Subject:
+    """Return what is timed for a problem."""
+    name, checkpoint = model_of(problem)
+    settings = {"conventions": checkpoint.conventions, "resolution": checkpoint.resolution}
+    return Subject(name, checkpoint, [disol.draw(problem, 5, index, **settings) for index in range(NUM_DRAWN)])
+
+
+def model_of(problem: str) -> tuple[str, Checkpoint]:
+    """Return the shipped model of a problem that predicts patterns by the paper's conventions, or an untrained one."""
+    for name in list_pretrained():
+        trained = load_checkpoint(PRETRAINED / name)
+        if (trained.problem.name, trained.conventions, trained.model.predicts) == (problem, CONVENTIONS, "pattern"):
+            return name, trained
+    return RANDOM, untrained(problem)
+
+
+def untrained(problem: str) -> Checkpoint:
+    """Return a network of the published size with random weights, which is as fast as a trained one."""
+    equation = find_problem(problem)
+    torch.manual_seed(0)
+    network = create_model("disol", problem).eval()
+    card = Card.of(network, equation, CONVENTIONS, equation.resolution, "float32")
+    return Checkpoint(Path(RANDOM), network, equation, {}, None, card)
+
+
+def describe(subject: Subject) -> dict[str, Any]:
+    """Return what a measurement has to say about its model: a speed without an error means nothing."""
+    return {
+        "problem": subject.problem,
+        "model": subject.name,
+        "weights": weights_of(subject.checkpoint),
+        "rel_l2": {kind: mean_error(test) for kind, test in subject.checkpoint.metrics.get("tests", {}).items()},
+    }
+
+
+def weights_of(checkpoint: Checkpoint) -> str:
+    """Tell the weights of models apart."""
+    return checkpoint.card.files.get(WEIGHTS, RANDOM)
+
+
+def mean_error(test: dict[str, Any]) -> float | None:
+    """Return the mean `rel_l2` over the cases of a test, and over its times up to 20 s if it has any."""
+    frames = [frame for frame in test.get("frames", [test]) if frame.get("time", 0.0) <= TRAINED_UNTIL]
+    means = [frame["metrics"]["rel_l2"]["mean"] for frame in frames]
+    return None if None in means else sum(means) / len(means)

@@ -1,0 +1,223 @@
+"""The page that sums up: shipped models against exact solvers, what wins, and where a network does not pay."""
+
+from pathlib import Path
+from typing import Any
+
+from inference_page import told_model
+from inference_rows import Rows, machines, models, one_and_many, rows_of
+from inference_ways import CPU, CPU_BATCH, EXACT, FAST, PLAIN, RIVAL, SOLUTION
+from report import table
+from workers import Row
+
+PLAIN_GPU = "plain eager float32 network on the GPU"
+FAST_GPU = "compiled bfloat16 network on the GPU"
+SOLUTION_GPU = "`model.solve` on the GPU"
+EXACT_GPU = "exact batched solver on the GPU"
+PLAIN_CPU = "plain network on the CPU"
+ONNX_CPU = "network by ONNX Runtime on the CPU"
+EXACT_CPU = "exact reference solver on the CPU"
+ON_GPU = {PLAIN_GPU: RIVAL, FAST_GPU: FAST, SOLUTION_GPU: SOLUTION, EXACT_GPU: EXACT}
+ON_CPU = {PLAIN_CPU: PLAIN, ONNX_CPU: "onnx"}
+WAYS_TO = {
+    "solved": (SOLUTION_GPU, EXACT_GPU, EXACT_CPU),
+    "predicted": (PLAIN_GPU, FAST_GPU, PLAIN_CPU, ONNX_CPU),
+}
+ONE, MANY = 0, 1
+# What a network has to beat to be of use: the best exact solver for one case and for many.
+RIVALS = {ONE: EXACT_CPU, MANY: EXACT_GPU}
+CHALLENGERS = {ONE: (FAST_GPU, SOLUTION_GPU, PLAIN_CPU, ONNX_CPU), MANY: (FAST_GPU, PLAIN_GPU, SOLUTION_GPU)}
+AMOUNTS = {ONE: "One case", MANY: "Many cases"}
+NOTES = {
+    PLAIN_GPU: "The plain network is that of the published recipe called as it is, on contiguous tensors with torch's "
+    "own interpolation.",
+    SOLUTION_GPU: "`model.solve` adds the physical amplitude, from NumPy arrays to NumPy arrays by the compiled "
+    "bfloat16 network, checks and discretisation included.",
+    EXACT_GPU: "The batched solver works on systems that lie on the GPU, in float64, and checks every solution.",
+    EXACT_CPU: "The reference solver takes one case at a time, assembly included; a CPU runs one on each of its cores.",
+}
+TESTS = {"id": "in distribution", "all": "shifted by `all`", "shapes": "on named shapes with holes"}
+PAGES = {
+    "inference": "every engine with its limits, on a GPU and on its CPU",
+    "inference-cpu": "every engine on a small CPU",
+    "training": "cases per second of training, and what makes it fast",
+    "ablations": "what each part of the network is worth, at equal training time",
+    "amplitude": "three ways to the amplitude",
+    "batched-solvers": "the exact batched solver and its rivals",
+    "scaling": "the exact batched solver on finer grids",
+    "agreement": "the exact batched solver against the reference solver",
+    "reference-solver": "the exact reference solver against SciPy's default",
+    "pixel-geometry": "what the pixel grid itself costs in accuracy",
+    "generation": "generating data on a GPU",
+    "generation-cpu": "generating data on a CPU",
+}
+Times = dict[str, tuple[float, float]]  # seconds per case, of one and of many
+
+
+def summary(rows: Rows, folder: Path) -> list[str]:
+    """Write the summary, as far as the rows go; `folder` holds the pages of details."""
+    times = {problem: found for problem, row in rows.items() if (found := times_of(row))}
+    return [
+        "# Benchmarks",
+        "Written by `python benchmarks/inference.py`: how long the shipped models and the exact solvers take for a "
+        "case, and where a network does not pay.",
+        told_machines(rows),
+        notes(times),
+        models_table(rows),
+        *section("## One case, milliseconds", [times_table(times, ONE, 1e3)]),
+        *section("## Many cases, microseconds per case", [times_table(times, MANY, 1e6)]),
+        told_batches(rows),
+        *section("## What wins", [findings(found, models(rows)[problem]) for problem, found in times.items()]),
+        *section("## Where a network does not pay", losses(times)),
+        "## Details",
+        "\n".join(
+            f"- [{name}](benchmarks/{name}.md): {PAGES[name]}" for name in PAGES if (folder / f"{name}.md").exists()
+        ),
+    ]
+
+
+def section(heading: str, paragraphs: list[str]) -> list[str]:
+    """Put a heading before paragraphs, unless they are all empty."""
+    told = [paragraph for paragraph in paragraphs if paragraph]
+    return [heading, *told] if told else []
+
+
+def told_machines(rows: Rows) -> str:
+    """Say what was measured on, and with how many threads."""
+    cpu = rows_of("cpu", rows)
+    threads = " or ".join(sorted({str(row["threads"]) for row in cpu}))
+    on_cpu = f" CPU: {machines(cpu)}; threads there: {threads} for networks, 1 for the reference solver." if cpu else ""
+    return f"GPU: {machines(rows_of('gpu', rows))}.{on_cpu}"
+
+
+def notes(times: dict[str, Times]) -> str:
+    """Explain what the times are of."""
+    known = {label for found in times.values() for label in found}
+    told = [
+        "A network predicts the pattern of a solution, with the error below; exact solvers find the solution itself, "
+        "amplitude included, exact for the discrete system.",
+        *(note for label, note in NOTES.items() if label in known),
+        "A single case comes to a network from NumPy and goes back; many cases lie on the GPU.",
+    ]
+    if "heat" in times:
+        told.append(
+            "Heat is one frame at 20 s: ten steps for the solvers, one prediction for the network, ten for "
+            "`model.solve`, whose amplitude is taken over all of them."
+        )
+    return " ".join(told)
+
+
+def models_table(rows: Rows) -> str:
+    """Write a table of the models and their errors."""
+    heading = ["problem", "model", "mean `rel_l2` in float32", "median difference of bfloat16"]
+    lines = [
+        [problem, told_model(row), told_errors(row), told_difference(rows[problem])]
+        for problem, row in models(rows).items()
+    ]
+    width = len(heading) if any(line[-1] != "-" for line in lines) else len(heading) - 1
+    return table(heading[:width], [line[:width] for line in lines])
+
+
+def times_of(found: dict[str, Row]) -> Times:
+    """Gather the times of a problem, in the order of the tables."""
+    times: Times = {}
+    for label, way in ON_GPU.items():
+        if "batches" in found.get(way, {}):
+            one, many = one_and_many(found[way])
+            times[label] = (one["from_numpy" if "from_numpy" in one else "seconds"], many["seconds"])
+    cpu = found.get(CPU, {})
+    for label, engine in ON_CPU.items():
+        if engine in cpu.get("engines", {}):
+            times[label] = (cpu["engines"][engine]["one"], cpu["engines"][engine]["many"])
+    if "reference" in cpu:
+        times[EXACT_CPU] = (cpu["reference"], cpu["reference"])
+    return times
+
+
+def times_table(times: dict[str, Times], number: int, unit: float) -> str:
+    """Write a table of times, a column for each problem; nothing if there are none."""
+    rows = []
+    for label in (*ON_GPU, *ON_CPU, EXACT_CPU):
+        cells = [three_digits(unit * found[label][number]) if label in found else "-" for found in times.values()]
+        rows += [[label, *cells]] if any(label in found for found in times.values()) else []
+    return table(["", *times], rows) if rows else ""
+
+
+def told_batches(rows: Rows) -> str:
+    """Say how many cases `many` are."""
+    batches: dict[str, dict[str, int]] = {}
+    for row in rows_of("gpu", rows):
+        verb = "predicted" if "bandwidth" in row else "solved"
+        batches.setdefault(row["problem"], {})[verb] = row["batches"][-1]["cases"]
+    told = [f"{problem} {', '.join(f'{n} {verb}' for verb, n in found.items())}" for problem, found in batches.items()]
+    on_cpu = [f"on the CPU {CPU_BATCH}"] if rows_of("cpu", rows) else []
+    return f"Cases at once: {'; '.join(told + on_cpu)}."
+
+
+def told_errors(row: Row) -> str:
+    """Say how wrong a model is."""
+    known: dict[str, Any] = row["rel_l2"]
+    if not known:
+        return "none, not trained"
+    return ", ".join(f"{percent(error)} {TESTS.get(test, test)}" for test, error in known.items())
+
+
+def told_difference(found: dict[str, Row]) -> str:
+    """Say how far predictions in low precision are from those in float32."""
+    batches = found.get(FAST, {}).get("batches")
+    return percent(batches[-1]["difference"]) if batches else "-"
+
+
+def findings(times: Times, row: Row) -> str:
+    """Say what is fastest for one case and for many, and how networks compare, with their error beside it."""
+    told = []
+    for number, amount in AMOUNTS.items():
+        rival, others = RIVALS[number], [label for label in CHALLENGERS[number] if label in times]
+        if rival in times and others:
+            told.append(f"{amount}: {fastest(times, number)}.")
+            ratios = "; ".join(f"{label} {compared(times, label, number)}" for label in others)
+            told.append(f"Against the {rival} ({duration(times[rival][number])}): {ratios}.")
+    return " ".join([f"**{row['problem']}** (mean `rel_l2`: {told_errors(row)}).", *told]) if told else ""
+
+
+def fastest(times: Times, number: int) -> str:
+    """Name the fastest way to a solution and to a pattern."""
+    known = {verb: [label for label in labels if label in times] for verb, labels in WAYS_TO.items()}
+    best = {verb: min(labels, key=lambda label: times[label][number]) for verb, labels in known.items() if labels}
+    return ", ".join(f"{verb} fastest by {label}" for verb, label in best.items())
+
+
+def compared(times: Times, label: str, number: int) -> str:
+    """Say how a way compares with its exact rival."""
+    mine, other = times[label][number], times[RIVALS[number]][number]
+    ratio = f"{other / mine:.1f} times as fast" if mine <= other else f"{mine / other:.1f} times as long"
+    return f"{duration(mine)} ({ratio})"
+
+
+def losses(times: dict[str, Times]) -> list[str]:
+    """List what takes longer than its exact rival, and how many times as long; nothing if nothing can be compared."""
+    lines, is_compared = [], False
+    for number, amount in AMOUNTS.items():
+        rival = RIVALS[number]
+        for label in CHALLENGERS[number]:
+            known = {problem: found for problem, found in times.items() if {label, rival} <= found.keys()}
+            ratios = {problem: found[label][number] / found[rival][number] for problem, found in known.items()}
+            lost = ", ".join(f"{problem} {ratio:.1f} times" for problem, ratio in ratios.items() if ratio > 1)
+            lines += [f"- {amount}, {label} against {rival}: {lost} as long."] if lost else []
+            is_compared |= bool(known)
+    none = "Networks were faster in all that was compared; their errors remain." if is_compared else ""
+    return ["\n".join(lines) or none]
+
+
+def duration(seconds: float) -> str:
+    """Write a time in a unit that suits it."""
+    return f"{three_digits(1e3 * seconds)} ms" if seconds >= 1e-3 else f"{three_digits(1e6 * seconds)} us"
+
+
+def three_digits(value: float) -> str:
+    """Write a positive number with three digits, never with an exponent."""
+    return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}".rstrip(".")
+
+
+def percent(share: float | None) -> str:
+    """Write a share in per cent, with two digits."""
+    return "not finite" if share is None else f"{100 * share:#.2g} %".replace(". ", " ")

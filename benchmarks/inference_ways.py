@@ -1,0 +1,228 @@
+"""The ways from a case to its solution that are timed.
+
+Each is prepared, which compiles and calls everything once, and returns what measures it, which compiles nothing.
+"""
+
+import copy
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Literal
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+import disol
+from disol.fem import ELEMENTS, forms
+from disol.inference.engines import build_engine
+from disol.inference.torch_engines import TorchEngine
+from disol.models import Network
+from disol.problems.heat import HeatProblem
+from disol.solvers import BatchSettings, solve_batch, step_batch
+from inference_measure import (
+    Run,
+    bytes_per_case,
+    copy_bandwidth,
+    duration,
+    operations_per_case,
+    relative_difference,
+    seconds,
+    seconds_in_turns,
+)
+from inference_plain import PlainEngine
+from inference_subject import NUM_DRAWN, Subject
+from solvers import Workload, batch_of
+from workers import Row
+
+# Cases at once on a GPU, predicted and solved.
+PREDICTED = {
+    "poisson": 4096,
+    "advection-diffusion-low": 1024,
+    "advection-diffusion-high": 1024,
+    "elasticity": 256,
+    "heat": 512,
+}
+SOLVED = PREDICTED | {"poisson": 2048, "heat": 256}
+CPU_BATCH = 8
+PLAIN = "plain network"
+Measure = Callable[[], Row]
+Predict = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What every way is given.
+
+    budget       seconds to spend on each measurement
+    most_cases   at once, if fewer than usual are wanted
+    """
+
+    subject: Subject
+    device: torch.device
+    budget: float
+    most_cases: int | None
+
+    def batches(self, many: dict[str, int]) -> list[int]:
+        """Return the batches to time: one case and many."""
+        usual = many[self.subject.problem]
+        return [1, min(usual, self.most_cases or usual)]
+
+
+@cache
+def engine_of(setting: Setting, name: str, precision: str) -> TorchEngine:
+    """Build an engine once, for whichever ways use it: compiling takes long."""
+    engine = build_engine(setting.subject.checkpoint.model, engine=name, device=setting.device, precision=precision)
+    assert isinstance(engine, TorchEngine)
+    return engine
+
+
+@cache
+def cpu_prediction(setting: Setting) -> np.ndarray:
+    """Predict the drawn cases in float32 on a CPU, which others are compared with."""
+    return build_engine(setting.subject.checkpoint.model)(setting.subject.inputs(NUM_DRAWN))
+
+
+def plain_engine(setting: Setting) -> TorchEngine:
+    """Build the rival of the engines."""
+    return PlainEngine(copy.deepcopy(setting.subject.checkpoint.model).eval(), setting.device, "float32")
+
+
+def prepare_network(setting: Setting, build: Callable[[Setting], TorchEngine]) -> Measure:
+    """Predict patterns by torch, as it is or compiled."""
+    subject, network = setting.subject, setting.subject.checkpoint.model
+    engine, reference = build(setting), cpu_prediction(setting)
+    inputs = [subject.inputs(batch) for batch in setting.batches(PREDICTED)]
+    waits = [duration(partial(engine, each)) for each in inputs]
+
+    def measure() -> Row:
+        batches = []
+        for each, wait in zip(inputs, waits, strict=True):
+            batch = {
+                "cases": len(each),
+                "ready_after": wait,
+                "seconds": seconds(resident_run(engine, each), setting.budget) / len(each),
+                "from_numpy": seconds(partial(engine, each), setting.budget) / len(each),
+                "difference": relative_difference(engine(each)[:NUM_DRAWN], reference[: len(each)]),
+            }
+            batches.append(batch)
+        return {
+            "batches": batches,
+            "bandwidth": copy_bandwidth(setting.device),
+            "bytes_per_case": bytes_per_case(network, inputs[0], engine.precision),
+            "operations_per_case": operations_per_case(network, inputs[0]),
+        }
+
+    return measure
+
+
+def resident_run(engine: TorchEngine, inputs: np.ndarray) -> Run:
+    """Return a run on cases that are on the device already, as many at once as the engine takes."""
+    cases = torch.from_numpy(inputs).to(engine.device)
+    chunks = torch.split(cases, engine.cases_at_once(len(cases), (inputs.shape[2], inputs.shape[3])))
+    return lambda: [engine.on_device(chunk) for chunk in chunks]
+
+
+def prepare_solution(setting: Setting) -> Measure:
+    """Solve by the model: patterns and amplitudes, from NumPy arrays to NumPy arrays."""
+    engine = engine_of(setting, "compiled", "bfloat16")
+    model = disol.Model(setting.subject.checkpoint, engine)
+    runs = {batch: partial(model.solve, **setting.subject.data(batch)) for batch in setting.batches(SOLVED)}
+    return prepare_runs(runs, setting.budget)
+
+
+def prepare_exact(setting: Setting) -> Measure:
+    """Solve systems that are on the device by the exact batched solver, and check every solution."""
+    problem, resolution = setting.subject.checkpoint.problem, setting.subject.checkpoint.resolution
+    _, many = setting.batches(SOLVED)
+    operator, loads, initial = batch_of(Workload(problem.name, resolution, many), many, setting.device)
+    mass = torch.from_numpy(forms.mass(ELEMENTS["q1"](1 / resolution))).to(loads)
+
+    def solve(batch: int) -> object:
+        settings = BatchSettings(chunk=batch)
+        if isinstance(problem, HeatProblem):
+            steps = [problem.trained_steps]
+            return step_batch(operator[:batch], mass, loads[:batch], initial[:batch], steps, settings)
+        return solve_batch(operator[:batch], loads[:batch], settings)
+
+    return prepare_runs({batch: partial(solve, batch) for batch in (1, len(operator))}, setting.budget)
+
+
+def prepare_runs(runs: Mapping[int, Run], budget: float) -> Measure:
+    """Call runs of so many cases once, and time them per case when asked to."""
+    for run in runs.values():
+        run()
+    return lambda: {
+        "batches": [{"cases": cases, "seconds": seconds(run, budget) / cases} for cases, run in runs.items()]
+    }
+
+
+def prepare_cpu(setting: Setting) -> Measure:
+    """Predict by every engine on a CPU, and solve exactly by the reference solver in one thread."""
+    subject = setting.subject
+    single, many = subject.inputs(1), subject.inputs(CPU_BATCH)
+    engines, refused = cpu_engines(setting)
+    waits = {name: duration(partial(engine, single)) for name, engine in engines.items()}
+    for engine in engines.values():
+        engine(many)
+
+    def measure() -> Row:
+        with threadpool_limits(limits=1):
+            solutions = [partial(disol.solve_exact, case, **subject.times) for case in subject.cases[:5]]
+            reference = statistics.median(seconds(solve, setting.budget / 5) for solve in solutions)
+        alone = seconds_in_turns({name: partial(engine, single) for name, engine in engines.items()}, setting.budget)
+        batched = seconds_in_turns({name: partial(engine, many) for name, engine in engines.items()}, setting.budget)
+        found = {
+            name: {"ready_after": waits[name], "one": alone[name], "many": batched[name] / CPU_BATCH}
+            for name in engines
+        }
+        return {"reference": reference, "engines": found, "refused": refused, "threads": torch.get_num_threads()}
+
+    return measure
+
+
+def cpu_engines(setting: Setting) -> tuple[dict[str, Predict], dict[str, str]]:
+    """Build the engines of a CPU, and say why others cannot be; who has a GPU does not compile for a CPU."""
+    network = setting.subject.checkpoint.model
+    engines: dict[str, Predict] = {PLAIN: partial(plain_prediction, network)}
+    refused = {}
+    for name in ("torch", "onnx", *(["compiled"] if setting.device.type == "cpu" else [])):
+        try:
+            engines[name] = build_engine(network, engine=name, device="cpu")
+        except ValueError as error:
+            refused[name] = str(error)
+    return engines, refused
+
+
+@torch.inference_mode()
+def plain_prediction(network: Network, inputs: np.ndarray) -> np.ndarray:
+    """Call a network as it is: the rival of the engines."""
+    return network(torch.from_numpy(inputs)).numpy()
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to a solution, and the part of the measurements that it belongs to."""
+
+    part: Literal["gpu", "cpu"]
+    prepare: Callable[[Setting], Measure]
+
+
+def network_way(name: str, precision: str) -> Way:
+    """Return the way by an engine."""
+    return Way("gpu", partial(prepare_network, build=lambda setting: engine_of(setting, name, precision)))
+
+
+RIVAL, EAGER, FAST = "plain float32", "torch float32", "compiled bfloat16"
+SOLUTION, EXACT, CPU = "model.solve", "exact batched", "cpu"
+# In the order they are prepared in: should time run out, what compiles is missing first.
+WAYS = {
+    RIVAL: Way("gpu", partial(prepare_network, build=plain_engine)),
+    EAGER: network_way("torch", "float32"),
+    EXACT: Way("gpu", prepare_exact),
+    CPU: Way("cpu", prepare_cpu),
+    FAST: network_way("compiled", "bfloat16"),
+    SOLUTION: Way("gpu", prepare_solution),
+    "compiled float32": network_way("compiled", "float32"),
+}
