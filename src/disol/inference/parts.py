@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from disol.fields import Field, Source, at_nodes, at_pixels
-from disol.grid import nodes_touching
+from disol.fields import Field, Source, at_pixels
 from disol.problems import Posed
 from disol.problems.problem import Terms
 from disol.problems.scalar import ScalarProblem
@@ -62,11 +61,10 @@ def split_load(posed: Posed) -> list[Part]:
 
 
 def sampled(source: Source, posed: Posed) -> Float[np.ndarray, " sample"]:
-    """Sample a source where drawing scales it: at pixel centres, or at nodes where it acts on them."""
+    """Sample a source where drawing scales it."""
     domain, equation = posed.terms["domain"], posed.equation
-    if posed.rules.nodal_source and isinstance(equation, ScalarProblem) and not equation.is_advective:
-        active = nodes_touching(domain)
-        return at_nodes(source, domain, active)[active]
+    if isinstance(equation, ScalarProblem):
+        return equation.scaling_samples(source, domain, posed.rules)
     return at_pixels(source, domain)[domain]
 
 

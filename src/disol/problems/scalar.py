@@ -45,10 +45,11 @@ class ScalarProblem(Problem):
         source = draw_field(streams("source"), distribution.fields)
         return {
             "dirichlet": Markers(distribution.segments.draw(streams("dirichlet"), raster.geometry)),
-            "source": source.scaled_to_unit(self._scaling_samples(source, raster.mask, conventions)),
+            "source": source.scaled_to_unit(self.scaling_samples(source, raster.mask, conventions)),
         }
 
-    def _scaling_samples(self, source: Field, domain: Mask, conventions: Conventions) -> Float[np.ndarray, " sample"]:
+    def scaling_samples(self, source: Source, domain: Mask, conventions: Conventions) -> Float[np.ndarray, " sample"]:
+        """Sample a source where it is scaled to [0, 1]: at pixel centres, nodes or Gauss points."""
         if conventions.nodal_source and not self.is_advective:
             active = nodes_touching(domain)
             return at_nodes(source, domain, active)[active]
