@@ -25,6 +25,7 @@ from disol.problems import Case, Problem, solve_exact
 
 # Stored amplitudes are float32; a case that is drawn again may differ by this much.
 AMPLITUDE_TOLERANCE = 1e-4
+QUANTILES = {"p5": 0.05, "median": 0.5, "p95": 0.95}
 
 
 def measure_tests(model: Checkpoint | Network, files: Sequence[Path], device: str) -> tuple[Evaluation, dict[str, Any]]:
@@ -45,12 +46,14 @@ def measure_amplitudes(checkpoint: Checkpoint, path: Path, num_cases: int, devic
     """Solve the first cases of a file, and compare amplitudes and fields with the exact solutions."""
     model = Model(checkpoint, build_engine(checkpoint.model, device=device))
     store = open_store(path)
-    solved = [
-        solve_both_ways(model, case, stored)
-        for case, stored in islice(drawn_again(store, checkpoint.problem), num_cases)
-    ]
+    drawn = islice(drawn_again(store, checkpoint.problem), num_cases)
+    solved, estimates = zip(*(solve_both_ways(model, case, stored) for case, stored in drawn), strict=True)
+    ratios = [estimate / case.field for estimate, case in zip(estimates, solved, strict=True)]
     return {
         "cases": len(solved),
+        "estimated_over_true": dict(
+            zip(QUANTILES, np.quantile(ratios, list(QUANTILES.values())).tolist(), strict=True)
+        ),
         "amplitude_error": asdict(summarise([case.amplitude for case in solved])),
         "field_error": asdict(summarise([case.field for case in solved])),
     }
@@ -69,15 +72,16 @@ def drawn_again(store: Store, problem: Problem) -> Iterator[tuple[Case, Float[np
         yield recipe.draw(index), amplitude
 
 
-def solve_both_ways(model: Model, case: Case, stored: Float[np.ndarray, "..."]) -> Comparison:
-    """Solve a case by the model and exactly, and compare the solutions."""
+def solve_both_ways(model: Model, case: Case, stored: Float[np.ndarray, "..."]) -> tuple[Comparison, float]:
+    """Solve a case by the model and exactly; return how they compare, and the error that the model has estimated."""
     exact = solve_exact(case)
     if not np.allclose(exact.amplitude, stored, rtol=AMPLITUDE_TOLERANCE):
         raise ValueError(
             f"Case {case.index} of seed {case.seed} must have the amplitude {stored} of its file, got "
             f"{exact.amplitude}. Generate the file again by this version."
         )
-    return compare(model.solve(case), exact)
+    solution = model.solve(case)
+    return compare(solution, exact), float(solution.estimated_error)
 
 
 def measure_samples(models: dict[str, Network], path: Path, device: str) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def test_a_shipped_model_has_the_errors_that_are_stored_with_it(release, problem
             assert frame["metrics"]["rel_l2"]["mean"] == pytest.approx(summaries["rel_l2"].mean, rel=1e-5)
         assert stored["amplitude"]["cases"] == min(3, stored["cases"])
         assert 0 <= stored["amplitude"]["amplitude_error"]["median"] < 1
+        assert 0.5 < stored["amplitude"]["estimated_over_true"]["median"] < 1.5
         assert stored["amplitude"]["field_error"]["median"] > 0
 
 
@@ -176,7 +177,8 @@ def test_a_case_that_is_not_that_of_its_file_is_noticed(release):
     model = disol.load(release / "models" / "poisson", device="cpu")
     case = disol.draw("poisson", seed=1, resolution=SIDE)
     exact = disol.solve_exact(case)
-    assert measure.solve_both_ways(model, case, exact.amplitude).field > 0
+    errors, estimate = measure.solve_both_ways(model, case, exact.amplitude)
+    assert estimate == pytest.approx(errors.field, rel=0.2)
     with pytest.raises(ValueError, match="Generate the file again"):
         measure.solve_both_ways(model, case, 1.01 * exact.amplitude)
 

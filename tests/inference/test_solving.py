@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from exact_engine import ExactEngine, exact_model, own_terms, relative, wavy
+from exact_engine import ExactEngine, exact_model, own_terms, relative, rough, wavy
 
 import disol
 
@@ -102,8 +102,26 @@ def test_a_batch_is_a_loop_of_single_cases(tmp_path, problem, conventions):
         alone = model.solve(**row)
         assert np.allclose(single.field, alone.field, rtol=1e-6, atol=1e-9 * (np.abs(alone.field).max() + 1))
         assert np.allclose(single.amplitude, alone.amplitude)
+        assert np.isclose(single.estimated_error, alone.estimated_error, rtol=1e-4, atol=1e-9)
         assert np.array_equal(single.inputs, alone.inputs)
         assert type(single.amplitude) is type(alone.amplitude)
+
+
+@pytest.mark.parametrize(("problem", "conventions"), PROBLEMS)
+@pytest.mark.parametrize("error", [wavy, rough])
+def test_a_solution_knows_its_error(tmp_path, problem, conventions, error):
+    terms = own_terms(problem) | ({"times": list(range(0, 21, 2))} if problem == "heat" else {})
+    exact = disol.solve_exact(problem, conventions=conventions, **terms).field
+    solution = exact_model(tmp_path, problem, conventions, error=error).solve(**terms)
+    assert solution.estimated_error == pytest.approx(relative(solution.field, exact), rel=0.15)
+    assert 0.005 < solution.estimated_error < 0.1
+    perfect = exact_model(tmp_path / "perfect", problem, conventions).solve(**terms)
+    assert perfect.estimated_error < 0.2 * solution.estimated_error
+
+
+def test_nothing_is_solved_without_an_error(tmp_path):
+    solution = exact_model(tmp_path, "poisson").solve(**own_terms("poisson") | {"source": np.zeros((32, 32))})
+    assert solution.estimated_error == 0.0
 
 
 def best_multiple(shape, target):

@@ -47,15 +47,16 @@ class Run:
     def table(self) -> Table:
         """Return the results as a table."""
         table = Table(Column(no_wrap=True), box=None, pad_edge=False)
-        for name in ("max |U|", "error of\nfield", "\npattern", "\namplitude", "first call\ntakes"):
+        for name in ("max |U|", "error of field\nestimated", "\ntrue", "pattern", "amplitude", "first call\ntakes"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("on", no_wrap=True)
         errors = self.errors
         measured = (errors.field, errors.pattern, errors.amplitude) if errors else ()
-        shown = [percent(error) for error in measured] or ["-"] * 3
+        shown = [percent(error) for error in (float(self.solution.estimated_error), *measured)]
+        shown += ["-"] * (4 - len(shown))
         table.add_row("predicted", sizes(self.solution), *shown, duration(self.predicted_in), self.device)
         if self.exact is not None:
-            table.add_row("exact", sizes(self.exact), "", "", "", duration(self.solved_in), "cpu")
+            table.add_row("exact", sizes(self.exact), "", "", "", "", duration(self.solved_in), "cpu")
         return table
 
 

@@ -25,11 +25,26 @@ STENCILS = 4  # of the finest grid, in memory: a multigrid hierarchy and what it
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Pattern, amplitude and field of each case, as in `Solution`."""
+    """Pattern, amplitude, field and estimated error of each case, as in `Solution`."""
 
     pattern: Frames
     amplitude: Float[np.ndarray, "case *field"]
     field: Frames
+    estimated_error: Float[np.ndarray, " case"]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What became of some parts of a load.
+
+    field    the predictions that are asked for, in their sizes
+    nearby   the predictions of what was solved; of a steady problem the same
+    solved   these, corrected by multigrid
+    """
+
+    field: Frames
+    nearby: Float[np.ndarray, "case *step field height width"]
+    solved: Float[np.ndarray, "case *step field height width"]
 
 
 @torch.inference_mode()
@@ -42,18 +57,19 @@ def answer(request: Request, predict: Predict, device: torch.device, separate_fi
     parts = [part for own in request.parts for part in own]
     if not parts:
         return zero_answer(request, separate_fields)
-    fields, solved = [], []
+    found = []
     for chunk in chunks(parts, first, device):
         if isinstance(first.equation, HeatProblem):
-            found = evolve(first, first.equation, chunk, predict, device)
+            found.append(evolve(first, first.equation, chunk, predict, device))
         else:
-            found = respond(first, chunk, predict, device, separate_fields)
-        fields.append(found[0])
-        solved.append(found[1])
-    field = add_up(request, np.concatenate(fields))
-    amplitude = sizes(add_up(request, np.concatenate(solved)), separate_fields)
+            found.append(respond(first, chunk, predict, device, separate_fields))
+    field, nearby, solved = (
+        add_up(request, np.concatenate([getattr(each, name) for each in found]))
+        for name in ("field", "nearby", "solved")
+    )
+    amplitude = sizes(solved, separate_fields)
     domain = np.stack([case.terms["domain"] for case in request.cases])
-    return Answer(normalised(field, amplitude, domain), amplitude, field)
+    return Answer(normalised(field, amplitude, domain), amplitude, field, relative_distance(nearby, solved))
 
 
 def zero_answer(request: Request, separate_fields: bool) -> Answer:
@@ -61,7 +77,7 @@ def zero_answer(request: Request, separate_fields: bool) -> Answer:
     first = request.cases[0]
     times = (len(first.terms["times"]),) if isinstance(first.equation, HeatProblem) else ()
     field = np.zeros((len(request.cases), *times, len(first.equation.fields), *first.grid.pixels))
-    return Answer(field, sizes(field, separate_fields), field)
+    return Answer(field, sizes(field, separate_fields), field, np.zeros(len(field)))
 
 
 def add_up(request: Request, values: Float[np.ndarray, "part *shape"]) -> Float[np.ndarray, "case *shape"]:
@@ -81,22 +97,19 @@ def chunks(parts: list[Part], case: Posed, device: torch.device) -> Iterator[lis
         yield parts[start : start + at_once]
 
 
-def respond(
-    case: Posed, parts: list[Part], predict: Predict, device: torch.device, separate_fields: bool
-) -> tuple[Frames, Frames]:
-    """Predict the fields of steady parts: the patterns in their sizes, and the solutions these are fitted to."""
+def respond(case: Posed, parts: list[Part], predict: Predict, device: torch.device, separate_fields: bool) -> Found:
+    """Predict the fields of steady parts."""
     predicted = predict(np.stack([case.equation.encode(part.terms, case.rules) for part in parts]))
     shapes = signed(predicted, parts) if separate_fields else predicted.astype(float)
     operator, loads = systems_of(case, parts, device)
     pattern = torch.from_numpy(shapes).to(loads)
     solved = solve_from_pattern(operator, loads, pattern, separate_fields).cpu().numpy()
-    return spread(multiples(shapes, solved, separate_fields), shapes) * shapes, solved
+    field = spread(multiples(shapes, solved, separate_fields), shapes) * shapes
+    return Found(field, field, solved)
 
 
-def evolve(
-    case: Posed, equation: HeatProblem, parts: list[Part], predict: Predict, device: torch.device
-) -> tuple[Frames, Float[np.ndarray, "case step field height width"]]:
-    """Predict the frames of transient parts: those asked for, and those up to 20 s, which the size is taken over.
+def evolve(case: Posed, equation: HeatProblem, parts: list[Part], predict: Predict, device: torch.device) -> Found:
+    """Predict the frames of transient parts: those asked for, and those up to 20 s, which are solved for too.
 
     The initial field is known, so it is never predicted.
     """
@@ -113,7 +126,8 @@ def evolve(
     solved = torch.stack(stepped, dim=1).cpu().numpy()
     sized = spread(multiples(shapes[:, : len(trained)], solved, separate_fields=False), shapes) * shapes
     frames = [start if step == 0 else sized[:, steps.index(step)] for step in asked]
-    return np.stack(frames, axis=1), np.concatenate([start[:, None], solved], axis=1)
+    nearby = [start, *sized[:, : len(trained)].swapaxes(0, 1)]
+    return Found(np.stack(frames, axis=1), np.stack(nearby, axis=1), np.concatenate([start[:, None], solved], axis=1))
 
 
 def frames_of(
@@ -166,6 +180,13 @@ def sizes(fields: Frames, separate_fields: bool) -> Float[np.ndarray, "case *fie
 def pixel_axes(fields: Frames, separate_fields: bool) -> tuple[int, ...]:
     """Return the axes that one size is for."""
     return (2, 3) if separate_fields else tuple(range(1, fields.ndim))
+
+
+def relative_distance(fields: Frames, others: Frames) -> Float[np.ndarray, " case"]:
+    """Return ‖u − v‖ / ‖v‖ of each case, 0 where v is zero."""
+    axes = tuple(range(1, fields.ndim))
+    gap, size = (np.sqrt((each * each).sum(axis=axes)) for each in (fields - others, others))
+    return gap / np.where(size > 0, size, 1.0)
 
 
 def spread(size: Float[np.ndarray, "case *field"], like: Frames) -> Float[np.ndarray, "..."]:

@@ -104,6 +104,7 @@ class Model:
             found.pattern,
             found.amplitude,
             found.field,
+            found.estimated_error,
             terms[0].get("times"),
         )
         return solutions if request.is_batch else solutions[0]

@@ -26,6 +26,9 @@ class Solution:
     field       amplitude times pattern, in physical units; 0 outside the domain. It is the multiple of the prediction
                 that fits the discrete system best, so its own maximum may differ from the amplitude.
     times       of a transient problem, whose pattern and field then have a time axis before that of the fields
+    estimated_error
+                relative L2 distance of the field from the multigrid solution that its size is taken from, which is far
+                more accurate; of a transient problem over the trained times
     """
 
     problem: str
@@ -37,6 +40,7 @@ class Solution:
     pattern: Float[np.ndarray, "*batch_time field height width"]
     amplitude: float | Float[np.ndarray, "..."]
     field: Float[np.ndarray, "*batch_time field height width"]
+    estimated_error: float | Float[np.ndarray, " batch"]
     times: tuple[float, ...] | None = None
 
     @property
@@ -64,6 +68,7 @@ class Solution:
             self.pattern[case],
             float(amplitude) if amplitude.ndim == 0 else amplitude,
             self.field[case],
+            float(np.asarray(self.estimated_error)[case]),
             self.times,
         )
 
@@ -91,8 +96,9 @@ class Solution:
 
     def arrays(self) -> dict[str, Any]:
         """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
-        names = ("pattern", "amplitude", "field", "domain", "inputs", "channels", "fields", "problem", "conventions")
-        return {name: np.asarray(getattr(self, name)) for name in names} | {
+        answered = ("pattern", "amplitude", "field", "estimated_error")
+        asked = ("domain", "inputs", "channels", "fields", "problem", "conventions")
+        return {name: np.asarray(getattr(self, name)) for name in (*answered, *asked)} | {
             "times": np.array(self.times or (), dtype=float)
         }
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float32
 
 from disol.channels import ChannelLayout
 from disol.fem import ELEMENTS, Element, System, consistent_load, forms, nodal_load
-from disol.fields import Field, Source, at_nodes, at_pixels, draw_field
+from disol.fields import Source, at_nodes, at_pixels, draw_field
 from disol.geometry import Raster
 from disol.grid import Grid, nodes_touching, pixel_means
 from disol.problems import checks

@@ -9,7 +9,7 @@ from disol.evaluation.pictures import sizes_scale, strip
 from disol.evaluation.plots import draw_panels
 from disol.files import written_whole
 from disol.inference.pictures.comparison import compare, require_one_case
-from disol.inference.pictures.draw import heading
+from disol.inference.pictures.draw import subject
 from disol.inference.pictures.panels import field_scale
 from disol.inference.solution import Solution
 from disol.problems import Exact
@@ -34,7 +34,7 @@ def animate(solution: Solution, path: str | Path, exact: Exact | None = None) ->
         error = np.abs(solution.field - exact.field)[:, 0]
         movies += [("exact U", exact.field[:, 0], scale), ("|error|", error, sizes_scale(error[:, domain]))]
     first = [strip(frames[:1], domain, colours, [name])[0] for name, frames, colours in movies]
-    figure = draw_panels([first], heading(solution, None) + f"   t = {solution.times[-1]:g} s" + 12 * " ")
+    figure = draw_panels([first], subject(solution) + f"   t = {solution.times[-1]:g} s" + 12 * " ")
     panels = figure.axes[: len(movies)]
     for axes in panels:
         figure.colorbar(axes.images[0], ax=axes, fraction=0.045, pad=0.03).ax.tick_params(labelsize=6)
@@ -46,5 +46,5 @@ def animate(solution: Solution, path: str | Path, exact: Exact | None = None) ->
             for axes, (_, frames, _) in zip(panels, movies, strict=True):
                 axes.images[0].set_data(np.where(domain, frames[number], np.nan))
             error_now = f"   error {errors.frames[number]:.1%}" if errors else ""
-            figure.suptitle(f"{heading(solution, None)}   t = {time:g} s{error_now}", fontsize=9)
+            figure.suptitle(f"{subject(solution)}   t = {time:g} s{error_now}", fontsize=9)
             writer.grab_frame()

@@ -35,11 +35,17 @@ def draw_solution(solution: Solution, exact: Exact | None = None) -> Figure:
 
 
 def heading(solution: Solution, errors: Comparison | None) -> str:
-    """Say what is solved and how well."""
+    """Say what is solved and how well, as far as that is known."""
+    estimate = f"relative L2 error about {percent(float(solution.estimated_error))}"
+    return f"{subject(solution)}   {errors or estimate}"
+
+
+def subject(solution: Solution) -> str:
+    """Say what is solved."""
     height, width = solution.domain.shape
     known = PROBLEMS.get(solution.problem)
     equation = f"   {known.equation}" if known else ""
-    return f"{solution.problem}{equation}   {height} x {width}" + (f"   {errors}" if errors else "")
+    return f"{solution.problem}{equation}   {height} x {width}"
 
 
 def scalar_rows(solution: Solution, exact: Exact | None) -> list[list[Panel]]:
