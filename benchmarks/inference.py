@@ -60,7 +60,7 @@ def write_pages(rows: Rows, folder: Path | None) -> None:
     detailed = docs / "benchmarks" / ("inference.md" if on_gpu else "inference-cpu.md")
     publish(details(rows), detailed if folder else None)
     if on_gpu:
-        publish(summary(rows, docs / "benchmarks"), docs / "benchmarks.md" if folder else None)
+        publish(summary(rows, docs / "benchmarks", bool(folder)), docs / "benchmarks.md" if folder else None)
     else:
         print("\nNothing was measured on a GPU, so benchmarks.md is not written.")
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from inference_chart import PICTURE, write_chart
 from inference_page import told_model
 from inference_rows import Rows, machines, models, one_and_many, rows_of
 from inference_ways import CPU, CPU_BATCH, EXACT, FAST, PLAIN, RIVAL, SOLUTION
@@ -21,6 +22,15 @@ ON_CPU = {PLAIN_CPU: PLAIN, ONNX_CPU: "onnx"}
 WAYS_TO = {
     "solved": (SOLUTION_GPU, EXACT_GPU, EXACT_CPU),
     "predicted": (PLAIN_GPU, FAST_GPU, PLAIN_CPU, ONNX_CPU),
+}
+MARKERS = {
+    PLAIN_GPU: "o",
+    FAST_GPU: "o",
+    PLAIN_CPU: "o",
+    ONNX_CPU: "o",
+    SOLUTION_GPU: "D",
+    EXACT_GPU: "s",
+    EXACT_CPU: "s",
 }
 ONE, MANY = 0, 1
 # What a network has to beat to be of use: the best exact solver for one case and for many.
@@ -53,9 +63,11 @@ PAGES = {
 Times = dict[str, tuple[float, float]]  # seconds per case, of one and of many
 
 
-def summary(rows: Rows, folder: Path) -> list[str]:
-    """Write the summary, as far as the rows go; `folder` holds the pages of details."""
+def summary(rows: Rows, folder: Path, keep: bool) -> list[str]:
+    """Write the summary, as far as the rows go; beside the `folder` of details its picture, if that is to be kept."""
     times = {problem: found for problem, row in rows.items() if (found := times_of(row))}
+    if keep:
+        write_chart(times, MARKERS, folder.parent / PICTURE)
     return [
         "# Benchmarks",
         "Written by `python benchmarks/inference.py`: how long the shipped models and the exact solvers take for a "
@@ -63,6 +75,9 @@ def summary(rows: Rows, folder: Path) -> list[str]:
         told_machines(rows),
         notes(times),
         models_table(rows),
+        f"![Time per case of every way to a solution]({PICTURE})",
+        "*Time per case. Circles are networks, which predict patterns; squares are exact solvers, diamonds whole "
+        "solutions by models.*",
         *section("## One case, milliseconds", [times_table(times, ONE, 1e3)]),
         *section("## Many cases, microseconds per case", [times_table(times, MANY, 1e6)]),
         told_batches(rows),

@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from report import publish, table
+from training_chart import PICTURE, write_chart
 from training_variants import FAST, LAUNCHED, RIVAL, VARIANTS
 from workers import Row, Task, add_row, measure_all, read_rows
 
@@ -105,13 +106,15 @@ def table_rows(problem: str, rows: Rows) -> list[list[str]]:
     return lines
 
 
+def speeds_of(problem: str, rows: Rows) -> dict[str, float]:
+    """Return the cases per second of the variants that were measured."""
+    known = {name: rows.get((problem, name), {}) for name in VARIANTS}
+    return {name: row["cases_per_second"] for name, row in known.items() if "cases_per_second" in row}
+
+
 def findings(problem: str, rows: Rows) -> str:
     """Say what the numbers of a problem come to, as they are."""
-    speed = {
-        name: rows[problem, name]["cases_per_second"]
-        for name in VARIANTS
-        if "cases_per_second" in rows.get((problem, name), {})
-    }
+    speed = speeds_of(problem, rows)
     if RIVAL not in speed or FAST not in speed:
         return f"{problem}: without the rival and the fast loop there is nothing to compare."
     best = max((name for name in speed if name != RIVAL), key=lambda name: speed[name])
@@ -131,11 +134,13 @@ def findings(problem: str, rows: Rows) -> str:
     return " ".join(told)
 
 
-def page(rows: Rows) -> list[str]:
-    """Write down what was measured, and how."""
+def page(rows: Rows, write: Path | None) -> list[str]:
+    """Write down what was measured, and how; its picture too, if the page is to be kept."""
     measured = [row for row in rows.values() if "bandwidth" in row]
     problems = [problem for problem in PROBLEMS if any(known == problem for known, _ in rows)]
     together = max((row.get("together", 1) for row in measured), default=1)
+    if write is not None:
+        write_chart({problem: speeds_of(problem, rows) for problem in problems}, RIVAL, write.parent / PICTURE)
     order = "Variants compile and are measured one after the other."
     if together > 1:
         order = f"Up to {together} variants compile at the same time and are then measured one after the other, while "
@@ -158,6 +163,8 @@ def page(rows: Rows) -> list[str]:
         "and targets read twice in float32. All else is taken to be free, so it is out of reach: "
         "normalisation, for one, needs its statistics before it can pass anything on.",
         *(findings(problem, rows) for problem in problems),
+        f"![Cases per second of every variant]({PICTURE})",
+        "*Cases per second, and how many times the rival that is.*",
     ]
 
 
@@ -189,7 +196,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit ends the workers, too
     for problem in options.problems:
         measure_missing(problem, options)
-    publish(page(known_rows(options.out)), options.write)
+    publish(page(known_rows(options.out), options.write), options.write)
 
 
 if __name__ == "__main__":
