@@ -153,6 +153,20 @@ def test_a_time_limit_counts_all_sessions(train_small: Train, tmp_path: Path) ->
     assert read_history(tmp_path / "run")[-1].learning_rate < 0.05 * 2e-3
 
 
+def test_the_time_of_a_run_without_an_epoch_begins_anew(train_small: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stopped_after(0):
+        train_small("run", minutes=0.06)
+    starts, train_epoch = [], Run.train_epoch
+
+    def watched(run, pace, tell):
+        starts.append(pace.start)
+        return train_epoch(run, pace, tell)
+
+    monkeypatch.setattr(Run, "train_epoch", watched)
+    train_small("run", minutes=0.06, resume=True)
+    assert 0 <= starts[0] < 0.01 < starts[-1]
+
+
 def test_preparing_again_takes_nothing_from_the_training_that_is_left() -> None:
     now = 0.0
     clock = Clock(epochs=1, num_batches=10, limit=100.0, read=lambda: now)

@@ -211,7 +211,8 @@ class Run:
         """Continue from a state."""
         self.training.restore(state["training"], last.model)
         self.epoch, self.is_done, self.best = state["epoch"], state["is_done"], state["best"]
-        self.clock.spent, self.clock.prepared = state["seconds"], state["prepared"]
+        if self.epoch > 0:  # else nothing was trained, and the time begins anew
+            self.clock.spent, self.clock.prepared = state["seconds"], state["prepared"]
 
     def finish(self) -> RunReport:
         """Leave the best model, with the numbers of the whole run and a picture of its losses."""
