@@ -10,6 +10,7 @@ from disol.solvers import (
     Smoothing,
     conjugate_gradients,
     from_systems,
+    multigrid,
     solve_batch,
     stabilised_biconjugate_gradients,
 )
@@ -116,3 +117,15 @@ def test_conjugate_gradients_refuse_advection():
     operator, loads = from_systems(drawn_systems("advection-diffusion-low", [0]))
     with pytest.raises(ValueError, match="symmetric"):
         conjugate_gradients(operator, loads, lambda residual: residual)
+
+
+def test_gradients_pass_through_a_cycle_whose_weights_were_first_used_without_any():
+    multigrid.interpolation_kernel.cache_clear()
+    operator, loads = from_systems(drawn_systems("poisson", resolution=16))
+    with torch.inference_mode():
+        Multigrid.of(operator).v_cycle(loads)
+    cycle = Multigrid.of(operator, Smoothing("jacobi")).v_cycle
+    residual = operator.restrict(loads).requires_grad_()
+    other = random_like(operator)
+    (slope,) = torch.autograd.grad(inner_product(cycle(residual), other).sum(), residual)
+    assert torch.allclose(inner_product(slope, residual), inner_product(cycle(other), residual), rtol=1e-6)

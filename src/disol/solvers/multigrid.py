@@ -4,6 +4,7 @@ Fast where domains are a few pixels thick; walls one pixel wide defeat it, and t
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
@@ -200,16 +201,18 @@ def coarsen(stencil: Stencil) -> CoarseStencil:
     """Pᵀ A P: the stencil of every second node, for bilinear interpolation P."""
     batch, _, components, _, rows, columns = stencil.shape
     images = stencil.permute(0, 2, 3, 1, 4, 5).reshape(-1, 9, rows, columns)
-    coarse = conv2d(images, galerkin_weights(stencil), stride=2, padding=1)
+    coarse = conv2d(images, galerkin_weights(stencil.dtype, stencil.device), stride=2, padding=1)
     return coarse.view(batch, components, components, 9, *coarse.shape[-2:]).permute(0, 3, 1, 2, 4, 5)
 
 
-def galerkin_weights(like: Tensor) -> Float[Tensor, "9 9 3 3"]:
+@cache  # to copy constants to a GPU again and again would stop it each time
+@torch.inference_mode(False)  # else gradients could never pass through what is kept
+def galerkin_weights(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "9 9 3 3"]:
     """Weights of `coarsen`: coarse neighbour q gathers w(p) w(p + s − 2 q) of the fine coefficient s at offset p."""
     offsets = torch.tensor([-1, 0, 1])
     coarse, fine, place = offsets[:, None, None], offsets[None, :, None], offsets[None, None, :]
     along = hat(place) * hat(place + fine - 2 * coarse)
-    return torch.einsum("qsp,rtu->qrstpu", along, along).reshape(9, 9, 3, 3).to(like)
+    return torch.einsum("qsp,rtu->qrstpu", along, along).reshape(9, 9, 3, 3).to(device, dtype)
 
 
 def hat(offset: Tensor) -> Tensor:
@@ -217,21 +220,25 @@ def hat(offset: Tensor) -> Tensor:
     return (1 - 0.5 * offset.abs()).clamp(min=0) * (offset.abs() <= 1)
 
 
-def interpolation_kernel(like: Tensor) -> Float[Tensor, "1 1 3 3"]:
+@cache
+@torch.inference_mode(False)
+def interpolation_kernel(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "1 1 3 3"]:
     """Bilinear weights around a coarse node."""
-    along = hat(torch.tensor([-1, 0, 1])).to(like)
+    along = hat(torch.tensor([-1, 0, 1])).to(device, dtype)
     return (along[:, None] * along)[None, None]
 
 
 def restrict(fields: Nodes) -> Coarse:
     """Pᵀ r."""
-    coarse = conv2d(fields.flatten(0, 1)[:, None], interpolation_kernel(fields), stride=2, padding=1)
+    kernel = interpolation_kernel(fields.dtype, fields.device)
+    coarse = conv2d(fields.flatten(0, 1)[:, None], kernel, stride=2, padding=1)
     return coarse.view(*fields.shape[:2], *coarse.shape[-2:])
 
 
 def prolong(fields: Coarse) -> Coarse:
     """P u."""
-    fine = conv_transpose2d(fields.flatten(0, 1)[:, None], interpolation_kernel(fields), stride=2, padding=1)
+    kernel = interpolation_kernel(fields.dtype, fields.device)
+    fine = conv_transpose2d(fields.flatten(0, 1)[:, None], kernel, stride=2, padding=1)
     return fine.view(*fields.shape[:2], *fine.shape[-2:])
 
 
