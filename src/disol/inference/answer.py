@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
+from disol.evaluation.metrics import relative_l2
 from disol.fem import ELEMENTS, Element, forms
 from disol.grid import pixel_means
 from disol.inference.amplitude import solve_from_pattern, step_from_patterns
@@ -69,7 +70,8 @@ def answer(request: Request, predict: Predict, device: torch.device, separate_fi
     )
     amplitude = sizes(solved, separate_fields)
     domain = np.stack([case.terms["domain"] for case in request.cases])
-    return Answer(normalised(field, amplitude, domain), amplitude, field, relative_distance(nearby, solved))
+    errors = estimate_errors(nearby, solved, domain)
+    return Answer(normalised(field, amplitude, domain), amplitude, field, errors)
 
 
 def zero_answer(request: Request, separate_fields: bool) -> Answer:
@@ -182,11 +184,13 @@ def pixel_axes(fields: Frames, separate_fields: bool) -> tuple[int, ...]:
     return (2, 3) if separate_fields else tuple(range(1, fields.ndim))
 
 
-def relative_distance(fields: Frames, others: Frames) -> Float[np.ndarray, " case"]:
-    """Return ‖u − v‖ / ‖v‖ of each case, 0 where v is zero."""
-    axes = tuple(range(1, fields.ndim))
-    gap, size = (np.sqrt((each * each).sum(axis=axes)) for each in (fields - others, others))
-    return gap / np.where(size > 0, size, 1.0)
+def estimate_errors(
+    nearby: Frames, solved: Frames, domain: Bool[np.ndarray, "case height width"]
+) -> Float[np.ndarray, " case"]:
+    """Return how far predictions are from what multigrid made of them, all times and fields of a case together."""
+    predicted, known = (torch.from_numpy(each.reshape(len(each), -1, *each.shape[-2:])) for each in (nearby, solved))
+    errors: Float[np.ndarray, " case"] = relative_l2(predicted, known, torch.from_numpy(domain)[:, None]).numpy()
+    return errors
 
 
 def spread(size: Float[np.ndarray, "case *field"], like: Frames) -> Float[np.ndarray, "..."]:
