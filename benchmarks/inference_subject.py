@@ -12,6 +12,7 @@ from disol.inference.loading import PRETRAINED, list_pretrained
 from disol.models import Checkpoint, create_model, load_checkpoint
 from disol.models.card import Card
 from disol.models.checkpoint import WEIGHTS
+from disol.models.known_errors import headline
 from disol.problems.heat import TRAINED_UNTIL
 from disol.problems.table import find_problem
 
@@ -83,17 +84,10 @@ def describe(subject: Subject) -> dict[str, Any]:
         "problem": subject.problem,
         "model": subject.name,
         "weights": weights_of(subject.checkpoint),
-        "rel_l2": {kind: mean_error(test) for kind, test in subject.checkpoint.metrics.get("tests", {}).items()},
+        "rel_l2": {kind: headline(test) for kind, test in subject.checkpoint.metrics.get("tests", {}).items()},
     }
 
 
 def weights_of(checkpoint: Checkpoint) -> str:
     """Tell the weights of models apart."""
     return checkpoint.card.files.get(WEIGHTS, RANDOM)
-
-
-def mean_error(test: dict[str, Any]) -> float | None:
-    """Return the mean `rel_l2` over the cases of a test, and over its times up to 20 s if it has any."""
-    frames = [frame for frame in test.get("frames", [test]) if frame.get("time", 0.0) <= TRAINED_UNTIL]
-    means = [frame["metrics"]["rel_l2"]["mean"] for frame in frames]
-    return None if None in means else sum(means) / len(means)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from disol.models.card import Card
-from wording import frames_of, headline, kind_of, number, page, percent, table, training_sentence, wrap
+from disol.models.known_errors import frames_of, headline
+from wording import kind_of, number, page, percent, table, training_sentence, wrap
 
 STATISTICS = ("median", "mean", "p95")
 

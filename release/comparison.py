@@ -3,8 +3,9 @@
 from typing import Any
 
 from disol.models import Checkpoint
+from disol.models.known_errors import frames_of, headline
 from paper import find_range, find_target, is_doubled, verdict
-from wording import frames_of, headline, kind_of, number, table
+from wording import kind_of, number, table
 
 
 def comparison(model: Checkpoint) -> str:

@@ -15,9 +15,10 @@ from comparison import comparison, rival_paragraphs, sample_paragraphs, summed_v
 from disol.files import written_whole
 from disol.inference.loading import PRETRAINED
 from disol.models import Checkpoint, load_checkpoint
+from disol.models.known_errors import headline
 from disol.problems import PROBLEMS
 from paper import note_on
-from wording import headline, kind_of, number, page, table, training_sentence
+from wording import kind_of, number, page, table, training_sentence
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 EXAMPLES = ("examples", "best", "median", "worst")

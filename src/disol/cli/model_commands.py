@@ -108,10 +108,8 @@ def models() -> None:
 
 
 def known_errors(metrics: dict[str, Any]) -> str:
-    """Write the mean errors that a shipped model says it has, over all times of a transient problem."""
-    errors = []
-    for kind, test in metrics.get("tests", {}).items():
-        frames = test.get("frames", [test])
-        mean = sum(frame["metrics"]["rel_l2"]["mean"] for frame in frames) / len(frames)
-        errors.append(f"{kind} {mean:.1%}")
-    return ", ".join(errors)
+    """Write the mean errors that a shipped model says it has, of a transient problem over the times of training."""
+    from disol.models.known_errors import headline
+
+    errors = {kind: headline(test) for kind, test in metrics.get("tests", {}).items()}
+    return ", ".join(f"{kind} {'none' if mean is None else f'{mean:.1%}'}" for kind, mean in errors.items())
