@@ -184,5 +184,22 @@ def test_heat_takes_its_amplitude_over_20_s_whatever_is_asked_for(tmp_path):
         assert relative(solution.field, exact.field) < 0.05
 
 
+@pytest.mark.parametrize("times", [[2], [20], [50], [0, 30, 6]])
+def test_heat_knows_its_error_at_the_times_asked_for(tmp_path, times):
+    terms = own_terms("heat") | {"times": times}
+    solution = exact_model(tmp_path, "heat", error=wavy).solve(**terms)
+    error = relative(solution.field, solve_heat(**terms).field)
+    assert error > 0.005
+    assert solution.estimated_error == pytest.approx(error, rel=0.05)
+
+
+def test_a_frame_of_heat_is_the_same_whatever_else_is_asked_for(tmp_path, predictions):
+    model, terms = exact_model(tmp_path, "heat", error=wavy), own_terms("heat", sign=1.0)
+    together = model.solve(**terms | {"times": [0, 4, 40]})
+    assert len(predictions) == 2 * 2  # frames of the positive and the negative part
+    for number, time in enumerate(together.times):
+        assert np.allclose(together.field[number], model.solve(**terms | {"times": [time]}).field[0], rtol=1e-12)
+
+
 def solve_heat(**terms):
     return disol.solve_exact("heat", **terms)

@@ -8,6 +8,7 @@ does not see, walls one pixel wide and elastic bodies that hinge on a pixel's co
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
 import torch
 from jaxtyping import Float, Shaped
@@ -33,30 +34,22 @@ def solve_from_pattern(operator: DiscreteOperator, loads: Nodes, pattern: Pixels
     return pixel_means(nodes) * operator.mask[:, None]
 
 
-def step_from_patterns(
-    operator: DiscreteOperator,
-    mass: DiscreteOperator,
-    loads: Nodes,
-    initial: Nodes,
-    patterns: Float[Tensor, "batch step field height width"],
-) -> Iterator[Pixels]:
-    """Approximate U¹, U², … of (M + δ K) Uⁿ⁺¹ = M Uⁿ + δ b by pixel, given what each of them looks like.
+def step_on(operator: DiscreteOperator, mass: DiscreteOperator, loads: Nodes, initial: Nodes) -> Iterator[Pixels]:
+    """Approximate U¹, U², … of (M + δ K) Uⁿ⁺¹ = M Uⁿ + δ b by pixel, without end.
 
-    The first step finds the size of the patterns, which is one for all; later ones correct the pattern of that size by
-    one V-cycle and measure the size again.
+    Two frames tell where the next one is, better than a predicted pattern does; the first step has only one to go by,
+    so it is corrected twice.
     """
-    multigrid = Multigrid.of(operator)
-    nodes = operator.restrict(initial)
-    overlap = square = loads.new_zeros(len(loads))
-    for step, pattern in enumerate(patterns.unbind(dim=1)):
-        shape = on_nodes(operator, pattern)
+    cycle = Multigrid.of(operator).v_cycle
+
+    def correct(nodes: Nodes, load: Nodes) -> Nodes:
+        return nodes + minimise_residual(operator, cycle, operator.residual(nodes, load), [])
+
+    before = nodes = operator.restrict(initial)
+    for step in count():
         load = operator.restrict(loads) + mass.apply(nodes)
-        if step == 0:
-            nodes = minimise_residual(operator, multigrid.v_cycle, load, [shape])
-        else:
-            start = per_case(ratio(overlap, square)) * shape
-            nodes = start + multigrid.v_cycle(operator.residual(start, load))
-        overlap, square = overlap + inner_product(nodes, shape), square + inner_product(shape, shape)
+        start = correct(nodes, load) if step == 0 else 2 * nodes - before
+        before, nodes = nodes, correct(start, load)
         yield pixel_means(nodes) * operator.mask[:, None]
 
 
@@ -94,7 +87,7 @@ def least_energy(operator: DiscreteOperator, loads: Nodes, directions: Sequence[
         per_case(ratio(inner_product(direction, loads), operator.energy(direction, direction))) * direction
         for direction in directions
     ]
-    return torch.stack(multiples).sum(dim=0)
+    return sum(multiples, torch.zeros_like(loads))
 
 
 def on_nodes(operator: DiscreteOperator, pattern: Pixels) -> Nodes:

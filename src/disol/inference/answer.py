@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from disol.evaluation.metrics import relative_l2
 from disol.fem import ELEMENTS, Element, forms
 from disol.grid import pixel_means
-from disol.inference.amplitude import solve_from_pattern, step_from_patterns
+from disol.inference.amplitude import solve_from_pattern, step_on
 from disol.inference.parts import Part
 from disol.inference.request import Request
 from disol.problems import Posed
@@ -38,14 +39,14 @@ class Answer:
 class Found:
     """What became of some parts of a load.
 
-    field    the predictions that are asked for, in their sizes
-    nearby   the predictions of what was solved; of a steady problem the same
-    solved   these, corrected by multigrid
+    field     the predictions that are asked for, in their sizes
+    solved    these, corrected by multigrid
+    spanned   the corrected fields that the amplitude is taken over: of a transient problem those of the trained times
     """
 
     field: Frames
-    nearby: Float[np.ndarray, "case *step field height width"]
-    solved: Float[np.ndarray, "case *step field height width"]
+    solved: Frames
+    spanned: Float[np.ndarray, "case *step field height width"]
 
 
 @torch.inference_mode()
@@ -64,13 +65,13 @@ def answer(request: Request, predict: Predict, device: torch.device, separate_fi
             found.append(evolve(first, first.equation, chunk, predict, device))
         else:
             found.append(respond(first, chunk, predict, device, separate_fields))
-    field, nearby, solved = (
+    field, solved, spanned = (
         add_up(request, np.concatenate([getattr(each, name) for each in found]))
-        for name in ("field", "nearby", "solved")
+        for name in ("field", "solved", "spanned")
     )
-    amplitude = sizes(solved, separate_fields)
+    amplitude = sizes(spanned, separate_fields)
     domain = np.stack([case.terms["domain"] for case in request.cases])
-    errors = estimate_errors(nearby, solved, domain)
+    errors = estimate_errors(field, solved, domain)
     return Answer(normalised(field, amplitude, domain), amplitude, field, errors)
 
 
@@ -106,30 +107,27 @@ def respond(case: Posed, parts: list[Part], predict: Predict, device: torch.devi
     operator, loads = systems_of(case, parts, device)
     pattern = torch.from_numpy(shapes).to(loads)
     solved = solve_from_pattern(operator, loads, pattern, separate_fields).cpu().numpy()
-    field = spread(multiples(shapes, solved, separate_fields), shapes) * shapes
-    return Found(field, field, solved)
+    return Found(nearest(shapes, solved, separate_fields), solved, solved)
 
 
 def evolve(case: Posed, equation: HeatProblem, parts: list[Part], predict: Predict, device: torch.device) -> Found:
-    """Predict the frames of transient parts: those asked for, and those up to 20 s, which are solved for too.
+    """Predict the frames of transient parts that are asked for, each in the size that is nearest to what is solved.
 
     The initial field is known, so it is never predicted.
     """
-    asked, trained = equation.step_numbers(case.terms["times"]), range(1, equation.trained_steps + 1)
-    steps = sorted({*trained, *asked} - {0})
-    shapes = predict(frames_of(case, equation, parts, steps)).astype(float)
-    shapes = shapes.reshape(len(parts), len(steps), *shapes.shape[1:])
+    asked = equation.step_numbers(case.terms["times"])
     operator, loads = systems_of(case, parts, device)
     initial = np.stack([equation.initial_nodes(part.terms) for part in parts])
     mass = operator.with_matrix(torch.from_numpy(forms.mass(element_of(case))))
-    patterns = torch.from_numpy(shapes[:, : len(trained)]).to(loads)
-    stepped = list(step_from_patterns(operator, mass, loads, torch.from_numpy(initial).to(loads), patterns))
-    start = pixel_means(initial) * case_masks(parts)
-    solved = torch.stack(stepped, dim=1).cpu().numpy()
-    sized = spread(multiples(shapes[:, : len(trained)], solved, separate_fields=False), shapes) * shapes
-    frames = [start if step == 0 else sized[:, steps.index(step)] for step in asked]
-    nearby = [start, *sized[:, : len(trained)].swapaxes(0, 1)]
-    return Found(np.stack(frames, axis=1), np.stack(nearby, axis=1), np.concatenate([start[:, None], solved], axis=1))
+    steps = step_on(operator, mass, loads, torch.from_numpy(initial).to(loads))
+    stepped = [fields.cpu().numpy() for fields in islice(steps, max(equation.trained_steps, *asked))]
+    solved = np.stack([pixel_means(initial) * case_masks(parts), *stepped], axis=1)
+    field, moving = solved[:, asked], [step for step in asked if step > 0]
+    if moving:
+        shapes = predict(frames_of(case, equation, parts, moving)).astype(float)
+        sized = nearest(shapes, solved[:, moving].reshape(shapes.shape), separate_fields=False)
+        field[:, np.array(asked) > 0] = sized.reshape(len(parts), len(moving), *shapes.shape[1:])
+    return Found(field, solved[:, asked], solved[:, : equation.trained_steps + 1])
 
 
 def frames_of(
@@ -164,14 +162,18 @@ def signed(pattern: Frames, parts: list[Part]) -> Frames:
     return (2 * pattern.astype(float) - 1) * case_masks(parts)
 
 
-def multiples(shapes: Frames, solved: Frames, separate_fields: bool) -> Float[np.ndarray, "case *field"]:
+def nearest(
+    shapes: Float[np.ndarray, "frame field height width"],
+    solved: Float[np.ndarray, "frame field height width"],
+    separate_fields: bool,
+) -> Float[np.ndarray, "frame field height width"]:
     """Return the multiple of each shape, or of each of its fields, that is nearest to the solution in L2.
 
     Scaling it to the amplitude instead would spread the error of its one largest pixel over all of them.
     """
     axes = pixel_axes(shapes, separate_fields)
     overlap, square = (shapes * solved).sum(axis=axes), (shapes * shapes).sum(axis=axes)
-    return overlap / np.where(square > 0, square, 1.0)
+    return spread(overlap / np.where(square > 0, square, 1.0), shapes) * shapes
 
 
 def sizes(fields: Frames, separate_fields: bool) -> Float[np.ndarray, "case *field"]:
@@ -185,10 +187,10 @@ def pixel_axes(fields: Frames, separate_fields: bool) -> tuple[int, ...]:
 
 
 def estimate_errors(
-    nearby: Frames, solved: Frames, domain: Bool[np.ndarray, "case height width"]
+    field: Frames, solved: Frames, domain: Bool[np.ndarray, "case height width"]
 ) -> Float[np.ndarray, " case"]:
     """Return how far predictions are from what multigrid made of them, all times and fields of a case together."""
-    predicted, known = (torch.from_numpy(each.reshape(len(each), -1, *each.shape[-2:])) for each in (nearby, solved))
+    predicted, known = (torch.from_numpy(each.reshape(len(each), -1, *each.shape[-2:])) for each in (field, solved))
     errors: Float[np.ndarray, " case"] = relative_l2(predicted, known, torch.from_numpy(domain)[:, None]).numpy()
     return errors
 

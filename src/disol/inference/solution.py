@@ -23,12 +23,12 @@ class Solution:
     inputs      the channels of the terms as they were given; of a transient problem at the first time
     pattern     what the solution looks like, of size about 1, as the conventions scale it
     amplitude   max |U| of the true solution, as far as known (one per field where fields are scaled separately)
-    field       amplitude times pattern, in physical units; 0 outside the domain. It is the multiple of the prediction
-                that fits the discrete system best, so its own maximum may differ from the amplitude.
+    field       amplitude times pattern, in physical units; 0 outside the domain. It is the multiple of the prediction,
+                in each frame, that fits the discrete system best, so its maximum may differ from the amplitude.
     times       of a transient problem, whose pattern and field then have a time axis before that of the fields
     estimated_error
                 relative L2 distance of the field from the multigrid solution that its size is taken from, which is far
-                more accurate; of a transient problem over the trained times
+                more accurate; of a transient problem over its times together
     """
 
     problem: str
