@@ -34,7 +34,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "no symmetries": ("train.symmetry=false",),
     "no averaging": ("train.averaging=0",),
     "learning rate 1e-3": ("train.learning_rate=1e-3",),
-    "relative L1 loss": ("train.loss=relative-l1",),
+    "relative L2 loss": ("train.loss=relative-l2",),
 }
 STATISTICS = ("mean", "median", "p95")
 METRICS = ("rel_l2", "grid_mae")
