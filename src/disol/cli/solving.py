@@ -17,7 +17,7 @@ from disol.inference import load
 from disol.inference.pictures import Comparison, animate, compare, draw_solution, percent
 from disol.inference.solution import Solution
 from disol.problems import Exact, solve_exact
-from disol.problems.heat import FRAME, TRAINED_UNTIL
+from disol.problems.heat import FRAME
 from disol.problems.table import find_problem
 
 MOST_FRAMES = 50  # of an animation
@@ -78,16 +78,16 @@ def run_case(
     case = read_case(equation, conventions, geometry, given, resolution=resolution, seed=seed)
 
     asked = case.terms.get("times")
-    terms = case.terms | ({"times": movie_times(asked)} if asked else {})
+    frames = case.terms | ({"times": movie_times(asked)} if asked else {})
     known, solved_in = None, 0.0
     if exact:  # first, because it is quick to say what is wrong with the data
-        known, solved_in = timed(lambda: solve_exact(equation, conventions=conventions, **terms))
+        known, solved_in = timed(lambda: solve_exact(equation, conventions=conventions, **frames))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        solution, predicted_in = timed(lambda: model.solve(**terms))
-    movie = (solution, known) if asked else None
-    if asked:
-        solution, known = predicted_at(solution, asked), known and exact_at(known, asked)
+        solution, predicted_in = timed(lambda: model.solve(**case.terms))
+        movie = (model.solve(**frames), known) if asked else None
+    if asked and known is not None:
+        known = exact_at(known, asked)
     notes = list(dict.fromkeys([*case.notes, *(str(warning.message) for warning in caught)]))
     where = str(find_device(device))
     rows = [
@@ -117,14 +117,6 @@ def movie_times(times: tuple[float, ...]) -> tuple[float, ...]:
     frames = FRAME * np.arange(1, int(times[-1] / FRAME) + 1)
     every = max(1, -(-len(frames) // MOST_FRAMES))
     return tuple(sorted({*times, *frames[every - 1 :: every].tolist()}))
-
-
-def predicted_at(solution: Solution, times: tuple[float, ...]) -> Solution:
-    """Return some times of a prediction, as if it had been asked for these."""
-    chosen = [(solution.times or ()).index(time) for time in times]
-    inputs = solution.inputs.copy()
-    inputs[solution.channels.position("time")] = times[0] / TRAINED_UNTIL
-    return replace(solution, inputs=inputs, pattern=solution.pattern[chosen], field=solution.field[chosen], times=times)
 
 
 def exact_at(exact: Exact, times: tuple[float, ...]) -> Exact:
