@@ -58,8 +58,8 @@ def minimise_residual(
 ) -> Nodes:
     """Minimise ‖M⁻¹ (b − A u)‖ over given directions and the residual that they leave; then add what is left of it.
 
-    These are generalised conjugate residuals that begin with directions of one's own. Should M⁻¹ break down, the
-    multiples of the directions of least energy are returned.
+    These are generalised conjugate residuals that begin with directions of one's own, or with none. Should M⁻¹ break
+    down, what is returned is not finite: no number is better than a wrong one that knows no error.
     """
     nodes, left = torch.zeros_like(loads), precondition(loads)
     found: list[tuple[Nodes, Nodes]] = []  # directions and their images M⁻¹ A d, which are orthonormal
@@ -76,18 +76,7 @@ def minimise_residual(
         step = per_case(inner_product(left, image))
         nodes, left = nodes + step * direction, left - step * image
         found.append((direction, image))
-    nodes = nodes + left
-    usable = per_case(nodes.isfinite().flatten(1).all(dim=1))
-    return torch.where(usable, nodes, least_energy(operator, loads, directions))
-
-
-def least_energy(operator: DiscreteOperator, loads: Nodes, directions: Sequence[Nodes]) -> Nodes:
-    """Σ a d with a = (d · b) / (d · A d), each direction on its own."""
-    multiples = [
-        per_case(ratio(inner_product(direction, loads), operator.energy(direction, direction))) * direction
-        for direction in directions
-    ]
-    return sum(multiples, torch.zeros_like(loads))
+    return nodes + left
 
 
 def on_nodes(operator: DiscreteOperator, pattern: Pixels) -> Nodes:
