@@ -115,8 +115,8 @@ def notes(times: dict[str, Times]) -> str:
     ]
     if "heat" in times:
         told.append(
-            "Heat is one frame at 20 s: ten steps for the solvers, one prediction for the network, ten for "
-            "`model.solve`, whose amplitude is taken over all of them."
+            "Heat is one frame at 20 s: one prediction for the network, ten steps for the solvers, and both for "
+            "`model.solve`, whose steps are two multigrid cycles each."
         )
     return " ".join(told)
 
