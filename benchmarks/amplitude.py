@@ -27,7 +27,7 @@ from disol.evaluation.results import Evaluation, FileEvaluation, Summary, summar
 from disol.evaluation.spreads import draw_amplitudes
 from disol.fem import ELEMENTS
 from disol.files import written_whole
-from disol.inference.amplitude import on_nodes, ratio
+from disol.inference.amplitude import on_nodes
 from disol.inference.model import Model
 from disol.models.checkpoint import CARD
 from disol.problems.table import find_conventions
@@ -95,7 +95,7 @@ def energy_amplitudes(model: Model, cases: list[Case]) -> Iterator[float]:
         if not operator.is_symmetric:
             raise SystemExit(f"The energy needs a symmetric problem, got {model.problem}. Use poisson.")
         nodes = on_nodes(operator, pattern)
-        yield from ratio(inner_product(nodes, loads), operator.energy(nodes, nodes)).tolist()
+        yield from (inner_product(nodes, loads) / operator.energy(nodes, nodes)).tolist()
 
 
 def errors_of(file: FileEvaluation, model: Model) -> dict[str, Summary]:

@@ -7,7 +7,7 @@ from exact_engine import rough, wavy
 
 import disol
 from disol.fem import ELEMENTS
-from disol.inference.amplitude import minimise_residual, on_nodes, per_case, ratio, solve_from_pattern
+from disol.inference.amplitude import minimise_residual, on_nodes, per_case, solve_from_pattern
 from disol.problems.table import find_conventions
 from disol.solvers import from_systems
 from disol.solvers.loads import pixel_means
@@ -104,7 +104,7 @@ def test_walls_one_pixel_wide_leave_the_solution_finite_and_better_than_the_scal
     (operator, loads), pattern = from_systems([system]), pixels(wavy(exact.pattern[None]))
     solved = solve_from_pattern(operator, loads, pattern, separate_fields=False)
     shape = on_nodes(operator, pattern)
-    least_energy = per_case(ratio(inner_product(shape, loads), operator.energy(shape, shape)))
+    least_energy = per_case(inner_product(shape, loads) / operator.energy(shape, shape))
     unsmoothed = pixel_means(least_energy * shape) * operator.mask[:, None]
     assert solved.isfinite().all()
     assert amplitude_error(solved, exact.field[None]) < amplitude_error(unsmoothed, exact.field[None])

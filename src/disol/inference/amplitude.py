@@ -16,7 +16,7 @@ from torch import Tensor
 
 from disol.solvers import DiscreteOperator, Multigrid
 from disol.solvers.loads import node_means, pixel_means
-from disol.solvers.operator import PerCase, inner_product, length
+from disol.solvers.operator import inner_product, length
 
 Nodes = Float[Tensor, "batch field rows columns"]
 Pixels = Float[Tensor, "batch field height width"]
@@ -90,11 +90,6 @@ def separated(nodes: Nodes) -> list[Nodes]:
     """Return each field alone, the others zero."""
     chosen = torch.eye(nodes.shape[1], dtype=nodes.dtype, device=nodes.device)
     return [nodes * row[:, None, None] for row in chosen]
-
-
-def ratio(numerator: PerCase, denominator: PerCase) -> PerCase:
-    """Divide, 0 where the denominator is not positive."""
-    return torch.where(denominator > 0, numerator / denominator, 0.0)
 
 
 def per_case(values: Shaped[Tensor, " batch"]) -> Shaped[Tensor, "batch 1 1 1"]:
