@@ -85,6 +85,7 @@ def run_case(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         solution, predicted_in = timed(lambda: model.solve(**case.terms))
+        # Apart, for the time and the estimated error shown are those of what was asked for.
         movie = (model.solve(**frames), known) if asked else None
     if asked and known is not None:
         known = exact_at(known, asked)

@@ -47,7 +47,7 @@ def step_on(operator: DiscreteOperator, mass: DiscreteOperator, loads: Nodes, in
 
     before = nodes = operator.restrict(initial)
     for step in count():
-        load = operator.restrict(loads) + mass.apply(nodes)
+        load = loads + mass.apply(nodes)
         start = correct(nodes, load) if step == 0 else 2 * nodes - before
         before, nodes = nodes, correct(start, load)
         yield pixel_means(nodes) * operator.mask[:, None]
