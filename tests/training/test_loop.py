@@ -84,15 +84,30 @@ def test_an_epoch_is_a_function_of_seed_and_number(file_of: Callable[..., Path])
     assert len(plans[0].indices.unique()) == 30
 
 
+@pytest.mark.parametrize("fewer", [0, 1])
 @pytest.mark.parametrize("processes", [1, 2])
-def test_validation_counts_every_case_once(file_of: Callable[..., Path], processes: int) -> None:
+def test_validation_counts_each_of_the_first_cases_once(
+    file_of: Callable[..., Path], processes: int, fewer: int
+) -> None:
     cases = CaseDataset(file_of("heat"), "validation").to_device("cpu")
+    count = len(cases) - fewer
     seen = []
     for rank in range(processes):
-        for batch, counts in validation_batches(cases, 6, Share(rank, processes)):
+        for batch, counts in validation_batches(cases, count, 6, Share(rank, processes)):
             assert len(counts) == 6 // processes
             seen += batch["index"][counts].tolist()
-    assert sorted(seen) == sorted(cases.arrays["index"].tolist())
+    assert sorted(seen) == sorted(cases.arrays["index"][:count].tolist())
+
+
+@pytest.mark.parametrize(("asked", "taken"), [(0, None), (3, 3), (1000, None)])
+def test_a_network_is_validated_on_as_many_cases_as_asked(
+    file_of: Callable[..., Path], asked: int, taken: int | None
+) -> None:
+    cases = CaseDataset(file_of("poisson"), "validation").to_device("cpu")
+    training = training_of(validation_cases=asked)
+    batch = cases.batch(torch.arange(len(cases)))
+    losses = (training.averaged(batch["inputs"]) - batch["target"]).abs().mean((1, 2, 3))[:taken]
+    assert training.validate(cases, 2) == pytest.approx(losses.mean().item(), rel=1e-5)
 
 
 def test_compiled_bfloat16_on_a_cpu_is_refused() -> None:

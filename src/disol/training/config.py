@@ -16,6 +16,7 @@ PatternLoss = Literal["grid-l1", "relative-l1", "relative-l2"]
 Precision = Literal["auto", "float32", "bfloat16"]
 CompileMode = Literal["auto", "off", "on", "graphs"]
 CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
+MAY_BE_ZERO = {"plateau_patience", "validation_cases"}  # among whole numbers
 SHARES = {"warmup", "plateau_factor", "averaging"}  # settings below 1
 
 
@@ -38,6 +39,7 @@ class TrainSettings:
     symmetry           turn and mirror every case by a random symmetry of its problem
     averaging          decay of the exponential moving average of the weights, which is validated and kept; 0: none
     gradient_clip      largest norm of a gradient; 0: no limit
+    validation_cases   to validate each epoch on, the first of the file's; 0: all
     precision          of the forward pass; "auto": bfloat16 on a GPU, float32 elsewhere. Validation is in float32.
     compile            "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
     """
@@ -56,6 +58,7 @@ class TrainSettings:
     symmetry: bool = True
     averaging: float = 0.999
     gradient_clip: float = 1.0
+    validation_cases: int = 2048
     precision: Precision = "auto"
     compile: CompileMode = "auto"
 
@@ -85,7 +88,7 @@ def kinds_of(settings: type) -> dict[str, Any]:
 def checked(name: str, value: Unchecked, kind: Any) -> Any:
     """Require that a training setting is of its kind and in its range."""
     if kind is not float:
-        check_setting(name, value, kind, smallest=0 if name == "plateau_patience" else 1)
+        check_setting(name, value, kind, smallest=0 if name in MAY_BE_ZERO else 1)
         return value
     size = number(name, value)
     if size < 0 or (name in SHARES and size >= 1):
@@ -105,6 +108,7 @@ PUBLISHED = TrainSettings(
     symmetry=False,
     averaging=0.0,
     gradient_clip=0.0,
+    validation_cases=0,
     precision="float32",
 )
 PUBLISHED_EPOCHS = {"advection-diffusion-low": 300, "advection-diffusion-high": 300}
