@@ -13,6 +13,7 @@ from disol.evaluation.metrics import (
     grid_mae,
     measure_amplitudes,
     measure_patterns,
+    ratio,
     relative_l1,
     relative_l2,
 )
@@ -178,3 +179,9 @@ def test_correlation_is_one_along_a_line_and_zero_where_nothing_varies():
     assert correlate(3 * values - 1, values) == pytest.approx(1)
     assert correlate(-values, values) == pytest.approx(-1)
     assert correlate(np.ones(3), values) == 0
+
+
+def test_a_ratio_is_0_or_1_without_a_size_and_no_number_where_it_has_none():
+    error, size = torch.tensor([0.0, 3.0, 1.0, torch.nan, 1.0]), torch.tensor([0.0, 0.0, 2.0, 0.0, torch.nan])
+    expected = torch.tensor([0.0, 1.0, 0.5, torch.nan, torch.nan])
+    torch.testing.assert_close(ratio(error, size), expected, equal_nan=True)

@@ -203,3 +203,24 @@ def test_a_frame_of_heat_is_the_same_whatever_else_is_asked_for(tmp_path, predic
 
 def solve_heat(**terms):
     return disol.solve_exact("heat", **terms)
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_the_size_of_a_chunk_changes_nothing(monkeypatch, tmp_path, problem, at_once):
+    model = exact_model(tmp_path, problem, error=wavy)
+    own = [own_terms(problem), own_terms(problem, sign=0.0), own_terms(problem, sign=2.0), own_terms(problem)]
+    shared = {name: own[0][name] for name in own[0] if name == "times"}
+    batch = {name: np.stack([terms[name] for terms in own]) for name in own[0] if name not in shared}
+    whole = model.solve(**batch, **shared)
+    monkeypatch.setattr("disol.inference.answer.parts_at_once", lambda case, device: at_once)
+    pieces = model.solve(**batch, **shared)
+    for name in ("field", "pattern", "amplitude", "estimated_error"):
+        assert np.allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-9, atol=0), name
+
+
+def test_where_multigrid_breaks_down_the_error_is_no_number_either(monkeypatch, tmp_path):
+    monkeypatch.setattr("disol.inference.amplitude.Multigrid.v_cycle", lambda self, residual: residual * np.nan)
+    solution = exact_model(tmp_path, "poisson").solve(**own_terms("poisson"))
+    assert np.isnan(solution.estimated_error)
+    assert np.isnan(solution.amplitude)

@@ -107,5 +107,5 @@ def on_domain(field: Fields, domain: Domain) -> Float[Tensor, "case value"]:
 
 
 def ratio(error: PerCase, size: PerCase) -> PerCase:
-    """Divide; where the size is 0, return 0 for no error and 1 for any."""
-    return torch.where(size > 0, error / torch.where(size > 0, size, 1.0), (error != 0).double())
+    """Divide; where the size is 0, return 0 for no error and 1 for any. What is no number stays none."""
+    return torch.where(size == 0, torch.where(error == 0, error, error / error), error / size)

@@ -1,7 +1,7 @@
 """From checked cases to physical fields: predict a pattern for every part of a load, find its size, add them up."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 
 import numpy as np
@@ -18,11 +18,12 @@ from disol.inference.request import Request
 from disol.problems import Posed
 from disol.problems.heat import TRAINED_UNTIL, HeatProblem
 from disol.solvers import DiscreteOperator, from_systems
-from disol.solvers.memory import cases_at_once
+from disol.solvers.memory import USABLE, cases_at_once, free_bytes_of_host
 
 Predict = Callable[[Float32[np.ndarray, "batch channel height width"]], Float32[np.ndarray, "batch ..."]]
 Frames = Float[np.ndarray, "case *time field height width"]
 STENCILS = 4  # of the finest grid, in memory: a multigrid hierarchy and what it is made from
+COPIES = 4  # of all frames, on the host: as they are stepped, stacked, weighed, and added up
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,20 +56,21 @@ def answer(request: Request, predict: Predict, device: torch.device, separate_fi
 
     separate_fields   patterns are ½ + ½ U_c / max |U_c| instead of U / max |U|
     """
+    answers = [answer_at_once(some, predict, device, separate_fields) for some in chunks(request, device)]
+    return Answer(*(np.concatenate([getattr(each, part.name) for each in answers]) for part in fields(Answer)))
+
+
+def answer_at_once(request: Request, predict: Predict, device: torch.device, separate_fields: bool) -> Answer:
+    """Solve cases that fit the device."""
     first = request.cases[0]
     parts = [part for own in request.parts for part in own]
     if not parts:
         return zero_answer(request, separate_fields)
-    found = []
-    for chunk in chunks(parts, first, device):
-        if isinstance(first.equation, HeatProblem):
-            found.append(evolve(first, first.equation, chunk, predict, device))
-        else:
-            found.append(respond(first, chunk, predict, device, separate_fields))
-    field, solved, spanned = (
-        add_up(request, np.concatenate([getattr(each, name) for each in found]))
-        for name in ("field", "solved", "spanned")
-    )
+    if isinstance(first.equation, HeatProblem):
+        found = evolve(first, first.equation, parts, predict, device)
+    else:
+        found = respond(first, parts, predict, device, separate_fields)
+    field, solved, spanned = (add_up(request, each) for each in (found.field, found.solved, found.spanned))
     amplitude = sizes(spanned, separate_fields)
     domain = np.stack([case.terms["domain"] for case in request.cases])
     errors = estimate_errors(field, solved, domain)
@@ -92,12 +94,25 @@ def add_up(request: Request, values: Float[np.ndarray, "part *shape"]) -> Float[
     return total
 
 
-def chunks(parts: list[Part], case: Posed, device: torch.device) -> Iterator[list[Part]]:
-    """Cut the parts into lists that fit the device."""
-    unknowns = len(case.equation.fields) * (case.grid.height + 1) * (case.grid.width + 1)
-    at_once = cases_at_once(STENCILS * 9 * 8 * unknowns * len(case.equation.fields), device)
-    for start in range(0, len(parts), at_once):
-        yield parts[start : start + at_once]
+def chunks(request: Request, device: torch.device) -> Iterator[Request]:
+    """Cut the cases into lists whose parts fit the device, and what is kept of them the host."""
+    at_once = parts_at_once(request.cases[0], device)
+    start, num_parts = 0, 0
+    for number, parts in enumerate(request.parts):
+        if number > start and num_parts + len(parts) > at_once:
+            yield request[start:number]
+            start, num_parts = number, 0
+        num_parts += len(parts)
+    yield request[start:]
+
+
+def parts_at_once(case: Posed, device: torch.device) -> int:
+    """Return how many parts to solve in one go."""
+    num_fields = len(case.equation.fields)
+    nodes = (case.grid.height + 1) * (case.grid.width + 1)
+    on_device = cases_at_once(STENCILS * 9 * 8 * nodes * num_fields**2, device)
+    frames = steps_of(case.equation, case) if isinstance(case.equation, HeatProblem) else 1
+    return max(1, min(on_device, int(USABLE * free_bytes_of_host()) // (COPIES * 8 * nodes * num_fields * frames)))
 
 
 def respond(case: Posed, parts: list[Part], predict: Predict, device: torch.device, separate_fields: bool) -> Found:
@@ -116,11 +131,12 @@ def evolve(case: Posed, equation: HeatProblem, parts: list[Part], predict: Predi
     The initial field is known, so it is never predicted.
     """
     asked = equation.step_numbers(case.terms["times"])
+    num_steps = steps_of(equation, case)
     operator, loads = systems_of(case, parts, device)
     initial = np.stack([equation.initial_nodes(part.terms) for part in parts])
     mass = operator.with_matrix(torch.from_numpy(forms.mass(element_of(case))))
     steps = step_on(operator, mass, loads, torch.from_numpy(initial).to(loads))
-    stepped = [fields.cpu().numpy() for fields in islice(steps, max(equation.trained_steps, *asked))]
+    stepped = [fields.cpu().numpy() for fields in islice(steps, num_steps)]
     solved = np.stack([pixel_means(initial) * case_masks(parts), *stepped], axis=1)
     field, moving = solved[:, asked], [step for step in asked if step > 0]
     if moving:
@@ -128,6 +144,11 @@ def evolve(case: Posed, equation: HeatProblem, parts: list[Part], predict: Predi
         sized = nearest(shapes, solved[:, moving].reshape(shapes.shape), separate_fields=False)
         field[:, np.array(asked) > 0] = sized.reshape(len(parts), len(moving), *shapes.shape[1:])
     return Found(field, solved[:, asked], solved[:, : equation.trained_steps + 1])
+
+
+def steps_of(equation: HeatProblem, case: Posed) -> int:
+    """Return how many steps to take: to the last time asked for, and through those that the amplitude is taken over."""
+    return max(equation.trained_steps, *equation.step_numbers(case.terms["times"]))
 
 
 def frames_of(

@@ -1,6 +1,6 @@
 """What a model is asked to solve: a drawn case, or a user's own data of one case or a batch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,10 @@ class Request:
     cases: list[Posed]
     parts: list[list[Part]]
     is_batch: bool
+
+    def __getitem__(self, which: slice) -> "Request":
+        """Return some of the cases."""
+        return replace(self, cases=self.cases[which], parts=self.parts[which])
 
 
 def read_request(trained: Problem, conventions: str, case: Case | Unchecked | None, data: dict[str, Any]) -> Request:
