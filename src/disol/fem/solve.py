@@ -1,9 +1,10 @@
 """Sparse direct solution of one system, and backward Euler steps with one factorisation."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from threading import Lock
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from disol.fem.assembly import assemble, free_unknowns
 
 LARGEST_BACKWARD_ERROR = 1e-13
+LIMIT = Lock()  # held by the thread that limits BLAS
 
 NodeFields = Float[np.ndarray, "component rows columns"]
 
@@ -64,7 +66,7 @@ class DirectSolver:
         """Solve for one load vector."""
         with one_thread():
             solution = self.factors.solve(load)
-        if self.backward_error(solution, load) > LARGEST_BACKWARD_ERROR:
+        if not self.backward_error(solution, load) <= LARGEST_BACKWARD_ERROR:  # a NaN is no solution either
             self.factors = factorise(self.matrix, pivot=True)
             solution = self.factors.solve(load)
             error = self.backward_error(solution, load)
@@ -76,10 +78,10 @@ class DirectSolver:
         return solution
 
     def backward_error(self, solution: Float[np.ndarray, " unknown"], load: Float[np.ndarray, " unknown"]) -> float:
-        """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖)."""
+        """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero where both u and b are."""
         residual = np.linalg.norm(load - self.matrix @ solution)
         scale = self.size * np.linalg.norm(solution) + np.linalg.norm(load)
-        return float(residual / scale) if scale > 0 else 0.0
+        return 0.0 if scale == 0 else float(residual / scale)
 
 
 @cache
@@ -88,9 +90,21 @@ def blas_libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[object]:
-    """Keep BLAS to one thread: SuperLU hands it thousands of tiny products, which threads slow down threefold."""
-    return blas_libraries().limit(limits=1, user_api="blas")
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: SuperLU hands it thousands of tiny products, which threads slow down threefold.
+
+    The limit is one for the whole process. Whoever comes while another Python thread holds it does without its own: two
+    that overlap would each restore what the other had set.
+    """
+    if not LIMIT.acquire(blocking=False):
+        yield
+        return
+    try:
+        with blas_libraries().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        LIMIT.release()
 
 
 def factorise(matrix: sparse.csc_array, pivot: bool) -> SuperLU:
