@@ -68,6 +68,21 @@ def test_slightly_spoiled_solution_is_refined(monkeypatch):
     assert relative_error(solution.nodes, np.stack([system.solve() for system in systems])) < 1e-9
 
 
+def test_a_case_beyond_help_does_not_keep_the_others_from_being_refined(monkeypatch):
+    systems = drawn_systems("poisson", range(4))
+    exact = Factors.solve
+
+    def spoiled(self, loads):
+        nodes = 1.001 * exact(self, loads)
+        nodes[1] = 1.0
+        return nodes
+
+    monkeypatch.setattr(Factors, "solve", spoiled)
+    solution = solve_systems(systems)
+    assert solution.fallbacks == (1,)
+    assert solution.backward_error.max() < 1e-13
+
+
 def test_several_loads_are_checked_together():
     operator, loads = from_systems(drawn_systems("poisson"))
     solution = solve_batch(operator, torch.stack([loads, loads.flip(-2)], dim=-1))
@@ -103,3 +118,22 @@ def test_chunk_grows_with_the_memory_there_is(monkeypatch):
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match="must be"):
         BatchSettings(**wrong)
+
+
+def test_memory_of_the_host_is_what_linux_calls_available(monkeypatch, tmp_path):
+    told = tmp_path / "meminfo"
+    told.write_text("MemTotal:  8000 kB\nMemFree:  1000 kB\nMemAvailable:  5000 kB\n")
+    monkeypatch.setattr(memory, "MEMORY_OF_LINUX", told)
+    assert memory.free_bytes(torch.device("cpu")) == 5000 * 1024
+
+
+def test_memory_of_the_host_is_guessed_where_no_one_tells(monkeypatch, tmp_path):
+    def unknown(name):
+        raise ValueError("unrecognized configuration name")
+
+    monkeypatch.setattr(memory, "MEMORY_OF_LINUX", tmp_path / "nothing")
+    pages = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(memory.os, "sysconf", pages.__getitem__)
+    assert memory.free_bytes(torch.device("cpu")) == 500 * 4096
+    monkeypatch.setattr(memory.os, "sysconf", unknown)
+    assert memory.free_bytes(torch.device("cpu")) == memory.ASSUMED_BYTES

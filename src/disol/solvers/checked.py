@@ -16,7 +16,7 @@ from disol.solvers.operator import DiscreteOperator, Fields, PerCase
 
 SMALL_BACKWARD_ERROR = 1e-16  # not worth refining
 MOST_REFINEMENTS = 30
-LEAST_GAIN = 0.5  # a refinement that does not halve the largest error is the last one
+LEAST_GAIN = 0.5  # a refinement that does not halve the error of a case is its last one
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,14 @@ class CheckedSolver:
         """Solve, refine u ← u + A⁻¹ (b − A u) while it helps, and return u and the largest backward error per case."""
         nodes = self._solve(loads)
         errors = self.operator.backward_error(nodes, loads, self.norm)
-        largest = torch.inf
+        # Each case by itself: one that is beyond help must not keep the others from theirs.
+        improving = errors > SMALL_BACKWARD_ERROR
         for _ in range(MOST_REFINEMENTS):
-            previous, largest = largest, float(errors.nan_to_num(nan=0.0, posinf=0.0).max())  # those are hopeless
-            if largest <= SMALL_BACKWARD_ERROR or largest > LEAST_GAIN * previous:
+            if not improving.any():
                 break
             refined = nodes + self._solve(self.operator.residual(nodes, loads))
             refined_errors = self.operator.backward_error(refined, loads, self.norm)
+            improving &= (refined_errors <= LEAST_GAIN * errors) & (refined_errors > SMALL_BACKWARD_ERROR)
             better = refined_errors < errors
             nodes = torch.where(better[:, None, None, None], refined, nodes)
             errors = torch.where(better, refined_errors, errors)

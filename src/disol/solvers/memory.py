@@ -1,12 +1,15 @@
 """How many cases fit on a device at once."""
 
 import os
+from pathlib import Path
 
 import torch
 
 USABLE = 0.7  # share of the free memory a batch may take; the rest is for what libraries allocate themselves
 LARGEST_CHUNKS = {"cuda": 2048, "cpu": 32}  # larger ones only cost memory
 GIBIBYTE = 2**30
+MEMORY_OF_LINUX = Path("/proc/meminfo")
+ASSUMED_BYTES = 4 * GIBIBYTE  # where a system tells nothing
 
 
 def free_bytes(device: torch.device) -> int:
@@ -14,7 +17,19 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return free_bytes_of_host()
+
+
+def free_bytes_of_host() -> int:
+    """Return what a program can have without swapping: as Linux says, elsewhere half of the memory there is."""
+    if MEMORY_OF_LINUX.exists():
+        for line in MEMORY_OF_LINUX.read_text().splitlines():
+            if line.startswith("MemAvailable:"):  # MemFree would leave out what files occupy until it is needed
+                return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return ASSUMED_BYTES
 
 
 def cases_at_once(bytes_per_case: int, device: torch.device) -> int:

@@ -17,6 +17,8 @@ from disol.solvers.operator import DiscreteOperator, inner_product
 
 COLOURS = ((0, 0), (1, 1), (0, 1), (1, 0))  # no two nodes of one colour are neighbours
 COARSEST_PIXELS = 4  # along the shorter side
+# Left to itself, cuDNN rounds the operands of float32 convolutions to ten bits: TensorFloat32.
+IN_FULL_PRECISION = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
 
 Nodes = Float[Tensor, "batch component rows columns"]
 Stencil = Float[Tensor, "batch 9 component component rows columns"]
@@ -197,6 +199,7 @@ def regularisation(diagonal: Tensor) -> Tensor:
     return torch.where(diagonal > 0, tiny * diagonal, 1.0)
 
 
+@IN_FULL_PRECISION
 def coarsen(stencil: Stencil) -> CoarseStencil:
     """Pᵀ A P: the stencil of every second node, for bilinear interpolation P."""
     batch, _, components, _, rows, columns = stencil.shape
@@ -228,6 +231,7 @@ def interpolation_kernel(dtype: torch.dtype, device: torch.device) -> Float[Tens
     return (along[:, None] * along)[None, None]
 
 
+@IN_FULL_PRECISION
 def restrict(fields: Nodes) -> Coarse:
     """Pᵀ r."""
     kernel = interpolation_kernel(fields.dtype, fields.device)
@@ -235,6 +239,7 @@ def restrict(fields: Nodes) -> Coarse:
     return coarse.view(*fields.shape[:2], *coarse.shape[-2:])
 
 
+@IN_FULL_PRECISION
 def prolong(fields: Coarse) -> Coarse:
     """P u."""
     kernel = interpolation_kernel(fields.dtype, fields.device)
