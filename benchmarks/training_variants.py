@@ -26,7 +26,7 @@ from disol.problems.table import find_problem
 from disol.training import RECIPES, Symmetries, elements_of
 from disol.training.clock import Pace
 from disol.training.config import CompileMode
-from disol.training.devices import launch
+from disol.training.devices import launch, quick_matrix_products
 from disol.training.loop import Training
 from disol.training.plan import EpochPlan, Share, plan_epoch
 from disol.training.symmetry import IDENTITY
@@ -101,6 +101,7 @@ def own_steps(network: Network, cases: DeviceCases, symmetries: Symmetries, vari
     chosen = {"batch": variant.batch, "precision": variant.precision, "compile": variant.compile}
     training = Training(launch(device), network, RECIPES["fast"].changed(chosen))
 
+    @quick_matrix_products()
     def run(plan: EpochPlan) -> None:
         pace = Pace(start=EARLY, per_batch=0.0, batches=len(plan.indices), is_last=False)
         require_finite(training.train_epoch(cases, plan, symmetries, pace, lambda _: None))

@@ -11,7 +11,7 @@ from disol.data import CaseDataset
 from disol.models import create_model
 from disol.training.config import RECIPES, TrainSettings
 from disol.training.devices import launch
-from disol.training.loop import Training, clip_gradients, decay_at, move_average
+from disol.training.loop import Training, affordable_trials, clip_gradients, decay_at, move_average, precision_on
 from disol.training.plan import Share, plan_epoch, validation_batches
 from disol.training.symmetry import IDENTITY, Symmetries
 
@@ -113,3 +113,47 @@ def test_a_network_is_validated_on_as_many_cases_as_asked(
 def test_compiled_bfloat16_on_a_cpu_is_refused() -> None:
     with pytest.raises(ValueError, match=r"must not be compiled on a CPU.* Use train.compile=off"):
         training_of(precision="bfloat16", compile="on")
+
+
+def test_every_process_tries_as_many_steps_as_the_first_one_says(
+    batch: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training, tried = training_of(), []
+    monkeypatch.setattr("disol.training.loop.TRIAL_STEPS", 2)  # what this process would choose
+    monkeypatch.setattr(training.fabric, "broadcast", lambda own: 4)
+    monkeypatch.setattr(training, "try_step", tried.append)
+    assert training.try_steps(batch) >= 0
+    assert len(tried) == 4 + 1  # the first one compiles
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.0, 5), (1e-3, 5), (0.3, 3), (0.9, 1), (60.0, 1)])
+def test_steps_are_tried_for_about_a_second(seconds: float, steps: int) -> None:
+    assert affordable_trials(seconds) == steps
+
+
+@pytest.mark.parametrize(("native", "expected"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_bfloat16_is_chosen_only_where_a_gpu_computes_in_it(
+    native: bool, expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation=True: native or including_emulation)
+    gpu = torch.device("cuda")
+    assert precision_on(gpu, TrainSettings()) == expected
+    assert precision_on(gpu, TrainSettings(precision="bfloat16")) == torch.bfloat16
+    assert precision_on(torch.device("cpu"), TrainSettings()) == torch.float32
+
+
+def test_training_needs_no_frame_after_20_seconds(file_of: Callable[..., Path]) -> None:
+    for split in ("train", "validation"):
+        dataset = CaseDataset(file_of("heat"), split)
+        whole, trained = dataset.to_device("cpu"), dataset.to_device("cpu", trained_frames_only=True)
+        symmetries = Symmetries.of((IDENTITY,), whole.settings, "cpu")
+        plans = [plan_epoch(cases, symmetries, seed=1, epoch=0, batch=8) for cases in (whole, trained)]
+        seen, expected = (
+            [
+                *plan.batches(cases, symmetries, Share()),
+                *(batch for batch, _ in validation_batches(cases, len(cases), 8, Share())),
+            ]
+            for plan, cases in zip(plans, (whole, trained), strict=True)
+        )
+        for ours, theirs in zip(seen, expected, strict=True):
+            assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

@@ -1,7 +1,10 @@
 """Runs learn, stop when asked, and say what is wrong."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -177,3 +180,48 @@ def test_an_epoch_is_reported_in_one_line() -> None:
     record = EpochRecord(3, 0.01, 0.02, 1e-3, 60.0, 12_345.6)
     line = "epoch 3  train 1.000e-02  validation 2.000e-02  best 1.500e-02  12,346 cases/s  0:01:30 left"
     assert describe(record, best=0.015, seconds_left=90.2) == line
+
+
+def test_a_run_loads_only_the_frames_it_reads(train_small: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, load = [], CaseDataset.to_device
+
+    def record(dataset, *arguments, **settings):
+        loaded.append(load(dataset, *arguments, **settings))
+        return loaded[-1]
+
+    monkeypatch.setattr(CaseDataset, "to_device", record)
+    train_small("heat", problem="heat", epochs=1)
+    train_small("steady", epochs=1)
+    shapes = [tuple(cases.arrays["pattern"].shape) for cases in loaded]
+    assert shapes == [(32, 10, 1, 16, 16), (8, 10, 1, 16, 16), (32, 1, 16, 16), (8, 1, 16, 16)]
+
+
+@pytest.mark.parametrize("changes", [(), ("train.learning_rate=1e38", "train.warmup=0", "train.averaging=0")])
+def test_matrices_are_multiplied_as_before_once_a_run_has_ended(
+    train_small: Train, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
+) -> None:
+    clip, within = loop_module.clip_gradients, set()
+
+    def record(weights, largest):
+        within.add(torch.get_float32_matmul_precision())
+        return clip(weights, largest)
+
+    monkeypatch.setattr(loop_module, "clip_gradients", record)
+    before = torch.get_float32_matmul_precision()
+    assert before == "highest"
+    with pytest.raises(ValueError, match="must stay finite") if changes else nullcontext():
+        train_small("run", *changes, epochs=1)
+    assert within == {"high"}
+    assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.mkldnn, "matmul"), reason="this torch has one precision for all")
+def test_precisions_set_for_one_backend_alone_come_back() -> None:
+    script = (
+        "import torch\nfrom disol.training.devices import quick_matrix_products\n"
+        "one, other = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul\n"
+        "one.fp32_precision = 'tf32'\nbefore = one.fp32_precision, other.fp32_precision\n"
+        "with quick_matrix_products():\n    assert torch.get_float32_matmul_precision() == 'high'\n"
+        "assert (one.fp32_precision, other.fp32_precision) == before != ('tf32', 'tf32')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -64,12 +64,14 @@ class CaseDataset(Dataset[Batch]):
         require_frames(self.settings)
         return torch.from_numpy(self.store.read(self.positions[[position]], "pattern")["pattern"][0])
 
-    def to_device(self, device: str | torch.device) -> "DeviceCases":
-        """Copy the split into the memory of a device, once."""
+    def to_device(self, device: str | torch.device, *, trained_frames_only: bool = False) -> "DeviceCases":
+        """Copy the split into the memory of a device, once; all frames, or only those up to 20 s for training."""
         target = torch.device(device)
+        frames = slice(count_trained_frames(self.settings) if trained_frames_only else None)
         names = list(read_cases(self.store, self.positions[:0]))
         try:
-            return DeviceCases(self.settings, {name: load(self.store, name, self.positions, target) for name in names})
+            arrays = {name: load(self.store, name, self.positions, frames, target) for name in names}
+            return DeviceCases(self.settings, arrays)
         except torch.OutOfMemoryError as error:
             raise ValueError(
                 f"{self.store.path} does not fit into the memory of {target}. Free memory, use a smaller file, "
@@ -100,7 +102,7 @@ class DeviceCases:
     @property
     def num_trained_frames(self) -> int:
         """Number of frames of a transient problem that are for training, those up to 20 s."""
-        return sum(time <= TRAINED_UNTIL for time in self.settings.times)
+        return count_trained_frames(self.settings)
 
     def draw_frames(self, count: int, generator: torch.Generator) -> Int[Tensor, " case"]:
         """Draw one frame for training for each of `count` cases."""
@@ -157,6 +159,11 @@ class DeviceCases:
         return stacked
 
 
+def count_trained_frames(settings: StoreSettings) -> int:
+    """Count the frames up to 20 s."""
+    return sum(time <= TRAINED_UNTIL for time in settings.times)
+
+
 def require_frames(settings: StoreSettings) -> None:
     """Refuse to choose a frame where there is none."""
     if not settings.times:
@@ -180,12 +187,12 @@ def read_cases(store: Store, positions: Int[np.ndarray, " case"]) -> Batch:
 
 
 def load(
-    store: Store, name: str, positions: Int[np.ndarray, " case"], device: torch.device
+    store: Store, name: str, positions: Int[np.ndarray, " case"], frames: slice, device: torch.device
 ) -> Shaped[Tensor, "case ..."]:
-    """Copy one array of the cases at `positions` to a device, a part at a time."""
-    example = torch.from_numpy(store.read(positions[:0], name)[name])
+    """Copy one array of the cases at `positions` to a device, a part at a time, and of patterns some frames."""
+    example = torch.from_numpy(store.read(positions[:0], name, frames=frames)[name])
     loaded = torch.empty((len(positions), *example.shape[1:]), dtype=example.dtype, device=device)
     for start in range(0, len(positions), CASES_AT_ONCE):
-        part = store.read(positions[start : start + CASES_AT_ONCE], name)[name]
+        part = store.read(positions[start : start + CASES_AT_ONCE], name, frames=frames)[name]
         loaded[start : start + len(part)] = torch.from_numpy(part)
     return loaded

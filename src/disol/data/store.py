@@ -43,18 +43,24 @@ class Store:
         codes = self.columns["split"].view(self.path)[: self.num_done]
         return np.arange(len(codes)) if split == "all" else np.flatnonzero(codes == SPLITS.index(split))
 
-    def read(self, cases: Cases = slice(None), *names: str) -> Arrays:
-        """Read complete cases, all arrays or those named; markers come as bool, forces as int8."""
+    def read(self, cases: Cases = slice(None), *names: str, frames: slice = slice(None)) -> Arrays:
+        """Read complete cases, all arrays or those named; markers come as bool, forces as int8.
+
+        frames   of the patterns of a transient problem
+        """
         known = self.names
         for name in names:
             if name not in known:
                 raise ValueError(f"{self.path} holds no {name!r}. It holds {', '.join(known)}.")
-        return {name: self._read(name, known[name], cases) for name in names or known}
+        return {name: self._read(name, known[name], cases, frames) for name in names or known}
 
-    def _read(self, name: str, column: Column, cases: Cases) -> Shaped[np.ndarray, "..."]:
+    def _read(self, name: str, column: Column, cases: Cases, frames: slice) -> Shaped[np.ndarray, "..."]:
         if name == "times":
             return np.array(column.view(self.path))
-        stored = np.array(column.view(self.path)[: self.num_done][cases])
+        rows = column.view(self.path)[: self.num_done]
+        if name == "pattern" and self.settings.times:
+            rows = rows[:, frames]
+        stored = np.array(rows[cases])
         return encoding_of(name).decode(stored, self.settings.resolution) if column.channel else stored
 
 

@@ -40,7 +40,8 @@ class TrainSettings:
     averaging          decay of the exponential moving average of the weights, which is validated and kept; 0: none
     gradient_clip      largest norm of a gradient; 0: no limit
     validation_cases   to validate each epoch on, the first of the file's; 0: all
-    precision          of the forward pass; "auto": bfloat16 on a GPU, float32 elsewhere. Validation is in float32.
+    precision          of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
+                       float32 elsewhere. Validation is in float32.
     compile            "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
     """
 

@@ -120,11 +120,17 @@ class Training:
         with torch.no_grad():
             self.validator(self.formatted(batch))
         self.try_step(batch)
-        started, steps = time.perf_counter(), 0
-        while steps < TRIAL_STEPS and time.perf_counter() - started < TRIAL_SECONDS:
+        seconds = self.time_steps(batch, 1)
+        # A step waits for all processes: their clocks must not decide one by one how many there are.
+        steps: int = self.fabric.broadcast(affordable_trials(seconds))
+        return (seconds + self.time_steps(batch, steps - 1)) / steps
+
+    def time_steps(self, batch: Batch, count: int) -> float:
+        """Return the seconds that some steps on trial take."""
+        started = time.perf_counter()
+        for _ in range(count):
             self.try_step(batch)
-            steps += 1
-        return (time.perf_counter() - started) / steps
+        return time.perf_counter() - started
 
     def try_step(self, batch: Batch) -> None:
         """Compute a gradient, wait for it, and forget it."""
@@ -150,6 +156,11 @@ class Training:
         self.steps = state["steps"]
 
 
+def affordable_trials(step_seconds: float) -> int:
+    """Return how many steps to try, one at least, if one takes so long."""
+    return max(1, min(TRIAL_STEPS, int(TRIAL_SECONDS / max(step_seconds, 1e-9))))
+
+
 def reduce(fabric: Fabric, value: Float[Tensor, ""], how: str) -> float:
     """Return the sum or mean of a value over all processes; this waits for the device."""
     total = fabric.all_reduce(value, reduce_op=how)
@@ -168,9 +179,10 @@ def optimizer_of(weights: list[Tensor], settings: TrainSettings) -> torch.optim.
 
 
 def precision_on(device: torch.device, settings: TrainSettings) -> torch.dtype:
-    """Return the precision of the forward pass on a device."""
+    """Return the precision of the forward pass on a device, which is the current one if it is a GPU."""
     if settings.precision == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
+        is_native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        return torch.bfloat16 if is_native else torch.float32
     return torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
 
 

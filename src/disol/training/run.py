@@ -16,7 +16,7 @@ from disol.problems.checks import Unchecked
 from disol.problems.table import find_problem
 from disol.training.clock import Clock, Pace
 from disol.training.config import choose_settings
-from disol.training.devices import launch
+from disol.training.devices import launch, quick_matrix_products
 from disol.training.display import shown_run
 from disol.training.history import EpochRecord, History, write_curve
 from disol.training.loop import Training
@@ -100,10 +100,11 @@ def train(
         task.folder.drop_last()
         return RunReport.of(finished.path, finished.metrics)
     last = task.folder.find_last()
-    run = Run(task, launch(device), started)
-    run.begin(last)
-    run.go(progress)
-    return run.finish()
+    with quick_matrix_products():
+        run = Run(task, launch(device), started)
+        run.begin(last)
+        run.go(progress)
+        return run.finish()
 
 
 class Run:
@@ -115,8 +116,8 @@ class Run:
         self.task = task
         self.fabric = fabric
         self.training = Training(fabric, task.network, settings)
-        self.cases = task.train.to_device(fabric.device)
-        self.validation_cases = task.validation.to_device(fabric.device)
+        self.cases = task.train.to_device(fabric.device, trained_frames_only=True)
+        self.validation_cases = task.validation.to_device(fabric.device, trained_frames_only=True)
         elements = elements_of(task.problem) if settings.symmetry else (IDENTITY,)
         self.symmetries = Symmetries.of(elements, self.cases.settings, fabric.device)
         limit = None if task.minutes is None else 60 * task.minutes
