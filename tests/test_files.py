@@ -1,3 +1,9 @@
+import errno
+import os
+import stat
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 
 from disol.files import written_whole
@@ -25,3 +31,49 @@ def test_a_finished_write_replaces_the_file(tmp_path):
         path.write_text("new")
     assert target.read_text() == "new"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_afterwards(tmp_path, monkeypatch):
+    steps, sync, replace = [], os.fsync, Path.replace
+
+    def record_sync(descriptor):
+        steps.append("sync folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "sync file")
+        sync(descriptor)
+
+    def record_replace(path, target):
+        steps.append("replace")
+        return replace(path, target)
+
+    monkeypatch.setattr("os.fsync", record_sync)
+    monkeypatch.setattr(Path, "replace", record_replace)
+    with written_whole(tmp_path / "a.txt") as path:
+        path.write_text("new")
+    assert steps == ["sync file", "replace", "sync folder"]
+
+
+@pytest.mark.parametrize(("code", "raises"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_folder_that_cannot_be_synced_is_no_error_but_a_broken_disk_is(tmp_path, monkeypatch, code, raises):
+    def fail(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("os.fsync", fail)
+    expected = pytest.raises(ValueError, match=os.strerror(code)) if raises else nullcontext()
+    with expected, written_whole(tmp_path / "a.txt") as path:
+        path.write_text("new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path, monkeypatch):
+    with (
+        pytest.raises(ValueError, match=r"Cannot write .*a\.png: encoder error\. Free"),
+        written_whole(tmp_path / "a.png"),
+    ):
+        raise OSError("encoder error")
+
+    def fail(**settings):
+        raise OSError("no name is free")
+
+    monkeypatch.setattr("tempfile.mkstemp", fail)
+    with pytest.raises(ValueError, match=r"Cannot write .*a\.png: no name is free\. Choose"):
+        written_whole(tmp_path / "a.png").__enter__()

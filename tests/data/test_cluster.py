@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from distributed import LocalCluster
 
 from disol.data import generate, open_store
+from disol.data.cluster import connect
 
 OPTIONS = {"seed": 4, "resolution": 16, "device": "cpu"}
 
@@ -55,3 +57,51 @@ def test_a_back_end_without_an_address_is_one_clear_line(tmp_path: Path) -> None
     assert result.returncode == 2
     assert "--scheduler" in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def empty_cluster():
+    with LocalCluster(n_workers=0, processes=True, dashboard_address=":0", silence_logs=50) as running:
+        yield running
+
+
+def connected(cluster: LocalCluster) -> set[str]:
+    return {name for name in cluster.scheduler.clients if name.startswith("Client-")}
+
+
+def wait_until_left(cluster: LocalCluster, clients: set[str]) -> None:
+    """The scheduler hears of a closed connection a moment later."""
+    patience = time.monotonic() + 10
+    while connected(cluster) != clients and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert connected(cluster) == clients
+
+
+def test_a_cluster_without_workers_is_left_again(empty_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disol.data.cluster.PATIENCE", 1)
+    before = connected(empty_cluster)
+    with pytest.raises(ValueError, match=r"No Dask cluster with a worker answers .*TimeoutError"):
+        connect(empty_cluster.scheduler_address)
+    wait_until_left(empty_cluster, before)
+
+
+def test_workers_without_disol_are_one_clear_error(empty_cluster: LocalCluster) -> None:
+    worker = (
+        "import sys\nsys.modules['disol'] = None  # as if it were not installed\n"
+        "from distributed.cli.dask_worker import main\nmain(sys.argv[1:])\n"
+    )
+    options = ["--no-nanny", "--no-dashboard", "--nthreads=1", "--death-timeout=60"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", worker, empty_cluster.scheduler_address, *options], stderr=subprocess.DEVNULL
+    )
+    before = connected(empty_cluster)
+    try:
+        with pytest.raises(
+            ValueError, match=r"need disol .*, but do not have it \(ModuleNotFoundError.*Install"
+        ) as raised:
+            connect(empty_cluster.scheduler_address)
+    finally:
+        process.terminate()
+        process.wait()
+    assert "\n" not in str(raised.value)
+    wait_until_left(empty_cluster, before)

@@ -1,13 +1,15 @@
 """Released files are read by name; files of cases leave as plain NumPy archives."""
 
 import json
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from disol.data import export_npz, open_store, read_released
+from disol.data import create_store, export_npz, open_store, read_released
 from disol.problems.table import PROBLEMS
 
 
@@ -95,7 +97,26 @@ def test_an_export_that_fails_leaves_nothing_behind(
 
     with pytest.raises(ValueError, match=r"called NAME\.npz"):
         export_npz(heat_file, tmp_path / "cases.zip")
-    monkeypatch.setattr("numpy.savez", full)
+    monkeypatch.setattr("disol.data.export.write_member", full)
     with pytest.raises(ValueError, match="No space left"):
         export_npz(heat_file, tmp_path / "cases.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_is_written_in_less_memory_than_it_takes(
+    heat_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(heat_file)
+    repeated = {name: np.repeat(values, 40, axis=0) for name, values in store.read().items()}
+    with create_store(tmp_path / "many.h5", replace(store.settings, num_cases=200)) as writer:
+        writer.write_chunk(0, repeated)
+    monkeypatch.setattr("disol.data.export.PIECE_BYTES", 2**19)
+    tracemalloc.start()
+    export_npz(tmp_path / "many.h5", tmp_path / "many.npz", names=("pattern", "domain", "times"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < repeated["pattern"].nbytes / 4
+    with np.load(tmp_path / "many.npz") as archive:
+        assert list(archive) == ["settings", "pattern", "domain", "times"]
+        assert np.array_equal(archive["pattern"], repeated["pattern"])
+        assert np.array_equal(archive["domain"], repeated["domain"])

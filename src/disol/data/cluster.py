@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -41,27 +42,37 @@ def connect(scheduler: str) -> Any:
         distributed: Any = import_module("distributed")  # an extra that most users do without
     except ImportError:
         raise ValueError("A cluster needs Dask, which is not installed. Run pip install 'disol[cluster]'.") from None
+    with ExitStack() as stack:
+        try:
+            client = distributed.Client(scheduler, timeout=PATIENCE)
+            stack.callback(client.close)
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
+                "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
+            ) from error
+        require_same_version(client)
+        stack.pop_all()  # whoever asked for the client closes it
+    return client
+
+
+def require_same_version(client: Any) -> None:
+    """Require that every worker has this version of disol."""
     try:
-        client = distributed.Client(scheduler, timeout=PATIENCE)
-        client.wait_for_workers(1, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
+        versions = set(client.run(worker_version).values())
+    except Exception as error:  # whatever a worker met when it looked for this function
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
-            "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
+            f"The cluster's workers need disol {__version__}, but do not have it ({reason}). Install it everywhere."
         ) from error
-    versions = set(client.run(worker_version).values())
     if versions != {__version__}:
-        client.close()
         raise ValueError(
             f"The cluster's workers have disol {', '.join(sorted(versions))}, this is {__version__}. "
             "Install the same version everywhere."
         )
-    return client
 
 
 def worker_version() -> str:
     """Return the version of disol where this runs."""
-    try:
-        return str(import_module("disol").__version__)
-    except ImportError:
-        return "not installed"
+    return __version__

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from disol.files import current_umask
+from disol.files import current_umask, sync_folder
 
 INCOMING = "incoming"
 UNFINISHED = ".unfinished-"
@@ -35,7 +35,7 @@ def write_together(folder: Path, contents: Mapping[str, bytes], dropped: Collect
         move_up(folder)
     except OSError as error:
         raise ValueError(
-            f"Cannot write to {folder}: {error.strerror}. Free some space or choose another folder."
+            f"Cannot write to {folder}: {error.strerror or error}. Free some space or choose another folder."
         ) from error
 
 
@@ -62,13 +62,3 @@ def write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can tell."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
