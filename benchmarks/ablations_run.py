@@ -16,7 +16,7 @@ import torch
 
 from disol.data import open_store
 from disol.devices import find_device
-from disol.evaluation.evaluate import evaluate
+from disol.evaluation.evaluating import evaluate
 from disol.evaluation.results import FileEvaluation
 from disol.files import written_whole
 from disol.models import count_parameters, load_checkpoint

@@ -22,7 +22,7 @@ import disol
 from disol import Case
 from disol.data import open_store
 from disol.data.recipe import Recipe, read_recipe
-from disol.evaluation.evaluate import evaluate
+from disol.evaluation.evaluating import evaluate
 from disol.evaluation.results import Evaluation, FileEvaluation, Summary, summarise
 from disol.evaluation.spreads import draw_amplitudes
 from disol.fem import ELEMENTS

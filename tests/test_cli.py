@@ -116,7 +116,12 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
     evaluated = run("evaluate", "run", "--data", "a.h5", "--split", "validation", cwd=tmp_path)
     assert evaluated.returncode == 0, evaluated.stderr
     assert "rel_l2" in evaluated.stdout
+    assert "note:" not in evaluated.stdout
     assert (tmp_path / "run" / "evaluation" / "evaluation.json").exists()
+    by_default = run("evaluate", "run", "--data", "a.h5", cwd=tmp_path)
+    assert by_default.returncode == 0, by_default.stderr
+    assert by_default.stdout.startswith(evaluated.stdout.partition("written")[0])
+    assert "note: The model was trained on a.h5: its validation cases alone are evaluated." in by_default.stdout
     again = run(*options, cwd=tmp_path)
     assert again.returncode == 2
     assert len(again.stderr.strip().splitlines()) == 1

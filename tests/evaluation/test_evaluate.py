@@ -9,7 +9,7 @@ import torch
 from known_answers import TINY, Recalling, RecallingAmplitude, offset_pattern, stored_pattern
 
 from disol.data import CaseDataset, StoreSettings, create_store, open_store
-from disol.evaluation.evaluate import distinct_names, evaluate
+from disol.evaluation.evaluating import distinct_names, evaluate
 from disol.evaluation.metrics import METRICS
 from disol.models import create_model, import_published, load_checkpoint, save_checkpoint
 from disol.problems import PROBLEMS
@@ -229,7 +229,7 @@ def test_files_that_the_model_was_not_made_for_are_refused(checkpoint, files, tm
 def test_a_file_whose_patterns_are_scaled_otherwise_is_refused(checkpoint, files, monkeypatch):
     store = open_store(files["poisson"])
     changed = replace(store, settings=replace(store.settings, component_amplitudes=True))
-    monkeypatch.setattr("disol.evaluation.evaluate.open_store", lambda path: changed)
+    monkeypatch.setattr("disol.evaluation.evaluating.open_store", lambda path: changed)
     with pytest.raises(ValueError, match=r"the normalisation 'joint' .*, got 'component'"):
         evaluate(checkpoint, files["poisson"])
 

@@ -14,7 +14,7 @@ from PIL import Image
 from rich.console import Console
 
 from disol.data import open_store
-from disol.evaluation.evaluate import evaluate
+from disol.evaluation.evaluating import evaluate
 from disol.evaluation.pictures import draw_frames
 from disol.evaluation.reports import write_cases, write_evaluation, write_summary
 from disol.evaluation.tables import evaluation_table
@@ -86,10 +86,12 @@ def test_the_rows_of_a_csv_are_the_cases_with_all_their_digits(kind, files, tmp_
 def test_the_json_holds_the_summaries_the_settings_and_the_model(files, tmp_path):
     run = save_checkpoint(tmp_path / "run", create_model("disol", "poisson", **TINY), "poisson", resolution=16)
     evaluation = evaluate(run, [files["poisson"], files["shapes"]])
+    assert evaluation.splits == ("all", "all")
     found = json.loads(write_summary(evaluation, tmp_path / "evaluation.json").read_text())
     assert found["model"]["checkpoint"] == str(run)
     assert found["model"]["model_config"]["width"] == 4
     assert [file["settings"]["shift"] for file in found["files"]] == ["", "shapes"]
+    assert [file["split"] for file in found["files"]] == ["all", "all"]
     for file, written in zip(evaluation.files, found["files"], strict=True):
         assert (written["cases"], written["coverage"]) == (len(file), file.coverage.mean())
         for name, values in file.values.items():

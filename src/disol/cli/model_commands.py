@@ -56,11 +56,14 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="Where to write; RUN/evaluation, of a shipped model evaluation/NAME.")
     ] = None,
-    split: Annotated[str, typer.Option(help="train, validation or all.")] = "all",
+    split: Annotated[
+        str | None,
+        typer.Option(help="train, validation or all (default, but validation of the file the model was trained on)."),
+    ] = None,
     device: DeviceName = "auto",
 ) -> None:
     """Measure a model on files of cases: a table, and numbers and pictures in files."""
-    from disol.evaluation.evaluate import evaluate as evaluate_model
+    from disol.evaluation.evaluating import evaluate as evaluate_model
     from disol.evaluation.tables import evaluation_table
     from disol.inference.loading import find_folder, is_shipped
 

@@ -15,6 +15,7 @@ from disol.devices import find_device
 from disol.evaluation.reports import write_evaluation
 from disol.evaluation.results import Evaluation, FileEvaluation
 from disol.evaluation.run import Run
+from disol.evaluation.seen_cases import SeenCases, find_seen_cases
 from disol.evaluation.subject import read_subject
 from disol.models import Checkpoint, Network
 from disol.problems import checks
@@ -29,7 +30,7 @@ def evaluate(
     *,
     device: str = "auto",
     batch: int | Unchecked = 64,
-    split: str = "all",
+    split: str | None = None,
     frames: Sequence[int | float] | str | None = None,
     out: str | Path | None = None,
     progress: bool = True,
@@ -39,7 +40,7 @@ def evaluate(
     model      a checkpoint, its folder, or a model without one
     device     "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:NUMBER"
     batch      cases predicted at once; the numbers do not depend on it
-    split      "train", "validation" or "all"
+    split      "train", "validation" or "all"; unless given all, but of the file the model was trained on "validation"
     frames     of a transient problem, in seconds; 2, 8, 14, 20, 30, 40 and 50 s unless given, or "all"
     out        a folder for tables and pictures
     progress   show a progress bar, if standard error is a terminal
@@ -50,16 +51,22 @@ def evaluate(
     notes = [note for store in stores for note in subject.check(store)]
     chosen, size = find_device(device), checks.count("batch", batch)
     network = subject.on(chosen)
+    metrics = {} if subject.checkpoint is None else subject.checkpoint.metrics
+    seen = [find_seen_cases(metrics, store.settings) for store in stores]
+    splits = tuple(choose_split(split, known) for known in seen)
     runs = [
-        Run(network, chosen, store, choose_cases(store, split, network), choose_frames(store, frames), size)
-        for store in stores
+        Run(network, chosen, store, choose_cases(store, part, network), choose_frames(store, frames), size)
+        for store, part in zip(stores, splits, strict=True)
     ]
     names = distinct_names(stores)
     with shown_progress(progress, sum(len(run.positions) for run in runs)) as advance:
         files = tuple(run.evaluate(name, advance) for run, name in zip(runs, names, strict=True))
-    notes += [note for run, file in zip(runs, files, strict=True) for note in remarks(run, file, split)]
+    for file, known in zip(files, seen, strict=True):
+        notes += remarks_on_training(file, known, split)
+    for run, file, part in zip(runs, files, splits, strict=True):
+        notes += remarks(run, file, part)
     distinct = tuple(dict.fromkeys(notes))
-    evaluation = Evaluation(subject.describe(), network.predicts, split, str(chosen), files, distinct)
+    evaluation = Evaluation(subject.describe(), network.predicts, splits, str(chosen), files, distinct)
     if out is not None:
         write_evaluation(evaluation, out)
     return evaluation
@@ -77,6 +84,13 @@ def require_folder(out: str | Path | None) -> None:
     """Refuse a file where results are to go, before any work is done."""
     if out is not None and Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"Results go into a folder, but {out} is a file. Choose another --out.")
+
+
+def choose_split(asked: str | None, seen: SeenCases) -> str:
+    """Return the split asked for; unless there is one, errors are not to be those of cases learned by heart."""
+    if asked is not None:
+        return asked
+    return "validation" if seen.is_training_file else "all"
 
 
 def choose_cases(store: Store, split: str, model: Network) -> Int[np.ndarray, " case"]:
@@ -118,6 +132,18 @@ def distinct_names(stores: list[Store]) -> list[str]:
     for position, name in enumerate(names):
         numbered.append(f"{name}-{names[: position + 1].count(name)}" if name in repeated else name)
     return numbered
+
+
+def remarks_on_training(file: FileEvaluation, seen: SeenCases, asked: str | None) -> Iterator[str]:
+    """Say which cases the model knows from its training."""
+    if seen.is_training_file and asked is None:
+        yield f"The model was trained on {file.path}: its validation cases alone are evaluated. --split takes others."
+    count = seen.count(file.index)
+    if count:
+        yield (
+            f"The model was trained on {count} of these {len(file)} cases of {file.path}. "
+            "Generate cases for tests with another seed."
+        )
 
 
 def remarks(run: Run, file: FileEvaluation, split: str) -> Iterator[str]:

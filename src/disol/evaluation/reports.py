@@ -76,10 +76,12 @@ def as_dict(evaluation: Evaluation) -> dict[str, Any]:
         "package_version": __version__,
         "model": evaluation.model,
         "predicts": evaluation.predicts,
-        "split": evaluation.split,
         "device": evaluation.device,
         "notes": list(evaluation.notes),
-        "files": [file_as_dict(file) for file in evaluation.files],
+        "files": [
+            {"split": split, **file_as_dict(file)}
+            for file, split in zip(evaluation.files, evaluation.splits, strict=True)
+        ],
     }
 
 

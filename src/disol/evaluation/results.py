@@ -118,13 +118,14 @@ class FileEvaluation:
 class Evaluation:
     """How a model does on several files.
 
-    model   what the model says about itself
-    notes   what a reader of the numbers should know
+    model    what the model says about itself
+    splits   which cases of each file were evaluated: "train", "validation" or "all"
+    notes    what a reader of the numbers should know
     """
 
     model: dict[str, Any]
     predicts: Literal["pattern", "log-amplitude"]
-    split: str
+    splits: tuple[str, ...]
     device: str
     files: tuple[FileEvaluation, ...]
     notes: tuple[str, ...]
