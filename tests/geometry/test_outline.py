@@ -57,6 +57,17 @@ def test_filling_agrees_with_a_point_in_polygon_test(seed):
     assert (fill(curve.points, grid).ravel() == inside).all()
 
 
+@pytest.mark.parametrize("hole", [False, True])
+def test_what_a_curve_keeps_cannot_be_changed_from_outside(hole):
+    drawn, grid = geometry(1, hole), Grid(32, 32)
+    mask = drawn.mask(grid)
+    before = mask.copy()
+    mask[:] = False
+    assert (drawn.mask(grid) == before).all()
+    with pytest.raises(ValueError, match="read-only"):
+        drawn.outer.inside(grid)[:] = False
+
+
 @given(seed=SEEDS, alpha=st.floats(0.0, 1.0))
 def test_the_envelope_holds_every_point(seed, alpha):
     points = np.random.default_rng(seed).random((20, 2))

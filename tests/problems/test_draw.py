@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import disol
 from disol.geometry import parts
-from disol.grid import nodes_touching, pixel_means
+from disol.grid import Grid, nodes_touching, pixel_means
+from disol.problems.distribution import describe_shift, shifted
 
 NAMES = list(disol.PROBLEMS)
 SHIFTS = [None, "topology", "boundary", "all", "shape:star", "shape:slotted-plate+hole"]
@@ -116,6 +117,39 @@ def test_sizes_of_the_factors_can_be_given_as_numbers():
     assert areas[0] > areas[2]
 
 
+@given(
+    shift=st.fixed_dictionaries(
+        {},
+        optional={
+            "topology": st.none() | st.floats(0.05, 0.6) | st.tuples(st.floats(0.05, 0.3), st.floats(0.3, 0.6)),
+            "boundary": st.none() | st.integers(1, 20) | st.tuples(st.integers(1, 4), st.integers(4, 20)),
+            "source": st.none() | st.floats(0, 64),
+        },
+    )
+)
+def test_a_shift_is_what_is_written_about_it(shift):
+    assert shifted(describe_shift(shift)) == shifted(shift)
+
+
+def test_a_size_between_two_numbers_can_be_written():
+    drawn = disol.draw("poisson", 0, 1, shift={"topology": (0.2, 0.3), "boundary": (2, 4)}, resolution=32)
+    assert drawn.shift == "topology=0.2..0.3,boundary=2..4"
+    assert digest(disol.draw("poisson", 0, 1, shift=drawn.shift, resolution=32)) == digest(drawn)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.uint8])
+def test_sizes_can_be_numbers_of_numpy(kind):
+    size = kind(5)
+    assert shifted({"boundary": size}) == shifted({"boundary": (size, size)}) == shifted("boundary=5")
+    assert shifted({"boundary": np.array([size, size])}) == shifted("boundary=5")
+    assert describe_shift({"boundary": (size, kind(6))}) == "boundary=5..6"
+
+
+@pytest.mark.parametrize("shift", ["all", "shape:arrow+hole"])
+def test_the_size_of_a_factor_holds_whatever_it_stands_beside(shift):
+    assert shifted(f"boundary=5,{shift}") == shifted(f"{shift},boundary=5") != shifted(shift)
+
+
 def test_a_named_shape_is_the_same_domain_whatever_the_seed():
     first, second = (disol.draw("poisson", seed, shift="shape:Arrow+hole") for seed in (0, 1))
     assert (first.channel("domain") == second.channel("domain")).all()
@@ -158,6 +192,14 @@ def test_solutions_at_two_resolutions_are_close():
         both = coarse.domain & fine.domain.reshape(64, 2, 64, 2).all(axis=(1, 3))
         errors.append(np.linalg.norm((averaged - coarse.pattern)[0, both]) / np.linalg.norm(coarse.pattern[0, both]))
     assert np.median(errors) < 0.06
+
+
+@pytest.mark.parametrize("shift", [None, "topology", "shape:arrow"])
+def test_a_changed_domain_leaves_the_geometry_of_its_case_as_it_was(shift):
+    case = disol.draw("poisson", 0, 1, shift=shift)
+    before = case.terms["domain"].copy()
+    case.terms["domain"][:] = False
+    assert (case.geometry.mask(Grid(64, 64)) == before).all()
 
 
 def test_a_case_can_be_sent_to_another_process():

@@ -149,7 +149,19 @@ DRAW_ERRORS = {
     "unknown addition": ({"shift": "shape:arrow+dent"}, "Only '\\+hole'"),
     "hole size": ({"shift": {"topology": 0.9}}, "'topology' must lie in"),
     "half a segment": ({"shift": {"boundary": 1.5}}, "whole numbers"),
-    "size in words": ({"shift": "source=high"}, "must be a number"),
+    "size in words": ({"shift": "source=high"}, r"a number or two, got 'high'\. Write source=0\.3"),
+    "no size": ({"shift": "source="}, "a number or two, got ''"),
+    "half a pair": ({"shift": "topology=0.2.."}, "a number or two, got '0.2..'"),
+    "three sizes": ({"shift": {"topology": (0.1, 0.2, 0.3)}}, "a number or a pair of numbers"),
+    "truth as size": ({"shift": {"boundary": True}}, "a number or a pair of numbers, got True"),
+    "pair upside down": ({"shift": "topology=0.3..0.2"}, r"'topology' must lie in \[0.05, 0.6\], got 0.3..0.2"),
+    "two frequencies": ({"shift": "source=2..8"}, "'source' is one number, got 2..8"),
+    "size of all": ({"shift": "all=0.3"}, "Only topology, boundary, source have sizes, but 'all' got one"),
+    "size of a shape": ({"shift": "shape:arrow=0.3"}, "but 'shape:arrow' got one"),
+    "a factor twice": ({"shift": "topology=0.2,topology"}, "names 'topology' twice"),
+    "a random hole in a shape": ({"shift": "shape:arrow,topology"}, r"no random hole.*shape:arrow\+hole"),
+    "a shape and all": ({"shift": "all,shape:arrow"}, r"no random hole.*shape:arrow\+hole"),
+    "two shapes": ({"shift": "shape:arrow,shape:star"}, "one shape, got 'arrow' and 'star'"),
     "shift of another kind": ({"shift": 3}, "A shift is a name"),
     "conventions": ({"conventions": "mine"}, "paper, published"),
     "alpha": ({"alpha": 1.5}, "alpha must lie in"),
@@ -158,8 +170,9 @@ DRAW_ERRORS = {
 
 @pytest.mark.parametrize(("change", "message"), DRAW_ERRORS.values(), ids=DRAW_ERRORS)
 def test_a_case_that_cannot_be_drawn_is_one_clear_error(change, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as raised:
         disol.draw("poisson", **change)
+    assert "\n" not in str(raised.value)
 
 
 def test_an_unknown_problem_is_an_error_that_lists_the_known_ones():

@@ -33,7 +33,10 @@ def draw(
     index: Annotated[int, typer.Option(help="Which case of it.")] = 0,
     shift: Annotated[
         str | None,
-        typer.Option(help="topology, boundary, source, all, shape:NAME, shape:NAME+hole; sizes as in topology=0.3."),
+        typer.Option(
+            help="topology, boundary, source, all, shape:NAME, shape:NAME+hole; sizes as in topology=0.3 or "
+            "topology=0.2..0.3."
+        ),
     ] = None,
     resolution: Resolution = None,
     conventions: ConventionsName = "paper",

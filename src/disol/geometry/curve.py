@@ -43,9 +43,11 @@ class Curve:
     _filled: dict[Grid, Bool[np.ndarray, "height width"]] = field(default_factory=dict, init=False, repr=False)
 
     def inside(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
-        """Mark the pixels whose centre lies inside, once for each grid."""
+        """Mark the pixels whose centre lies inside, once for each grid; the array is kept, so it is read-only."""
         if grid not in self._filled:
-            self._filled[grid] = fill(self.points, grid)
+            filled = fill(self.points, grid)
+            filled.flags.writeable = False
+            self._filled[grid] = filled
         return self._filled[grid]
 
     def oriented(self, clockwise: bool) -> "Curve":
@@ -103,13 +105,13 @@ class Geometry:
         return self.outer, *self.holes
 
     def mask(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
-        """Mark the pixels whose centre lies in the domain.
+        """Mark the pixels whose centre lies in the domain, in a new array.
 
         Where a pixel cuts off the tip of the domain or of a hole, the largest piece stands for the whole.
         """
-        mask = self.outer.inside(grid)
+        mask = self.outer.inside(grid).copy()
         for hole in self.holes:
-            mask = mask & ~largest_part(hole.inside(grid))
+            mask &= ~largest_part(hole.inside(grid))
         return largest_part(mask)
 
 

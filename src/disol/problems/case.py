@@ -67,7 +67,8 @@ def draw(
     resolution    pixels along a side, the problem's own unless given; every resolution shows the same case
     shift         the way out of the training distribution: "topology", "boundary", "source", several with commas,
                   "all", or "shape:arrow" ("shape:arrow+hole" with its hole and both other factors); sizes as in
-                  "topology=0.3" or {"topology": 0.3, "boundary": 5, "source": 8}
+                  "topology=0.3" or {"topology": 0.3, "boundary": 5, "source": 8}, drawn between two as in
+                  "topology=0.2..0.3" or {"topology": (0.2, 0.3)}
     conventions   "paper" or "published"
     alpha         how closely the outline hugs its random points, from 0 (convex) to 1
     """

@@ -8,8 +8,8 @@ import numpy as np
 from disol.fields import HIGH_FREQUENCY, IN_DISTRIBUTION, FieldSettings
 from disol.geometry import Geometry, Segment, draw_geometry, draw_segments, named_shape
 from disol.problems.checks import Unchecked
+from disol.problems.sizes import Size, interval, is_number, parse_size, read_size, write_size
 
-Size = float | int | tuple[float | int, float | int]
 Shift = str | Mapping[str, Size | None] | None
 
 
@@ -56,38 +56,31 @@ class Distribution:
         return draw_geometry(outline_rng, hole_rng, self.alpha, self.hole_size)
 
 
-def interval(factor: str, size: Size | Unchecked, low: float, high: float) -> tuple[float, float]:
-    """Read a size given as a number or a (smallest, largest) pair inside [low, high]."""
-    pair = size if isinstance(size, tuple | list) else (size, size)
-    if len(pair) != 2 or not all(isinstance(bound, int | float) for bound in pair):
-        raise ValueError(f"The size of {factor!r} is a number or a pair of numbers, got {size!r}. Give one of these.")
-    smallest, largest = float(pair[0]), float(pair[1])
-    if not low <= smallest <= largest <= high:
-        raise ValueError(f"The size of {factor!r} must lie in [{low:g}, {high:g}], got {size!r}. Choose one that does.")
-    return smallest, largest
-
-
-def with_topology(distribution: Distribution, size: Size | Unchecked) -> Distribution:
+def with_topology(distribution: Distribution, size: Size | None) -> Distribution:
     """Cut a hole; its size is the side of the box its points are drawn in."""
     hole_size = HOLE_SIZE if size is None else interval("topology", size, 0.05, 0.6)
     return replace(distribution, hole_size=hole_size)
 
 
-def with_boundary(distribution: Distribution, size: Size | Unchecked) -> Distribution:
+def with_boundary(distribution: Distribution, size: Size | None) -> Distribution:
     """Fragment the boundary segments; the size is their number on the outer boundary."""
     if size is None:
         return replace(distribution, segments=FRAGMENTED)
     fewest, most = interval("boundary", size, 1.0, 20.0)
     if not (fewest.is_integer() and most.is_integer()):
-        raise ValueError(f"The size of 'boundary' is a number of segments, got {size!r}. Give whole numbers.")
+        raise ValueError(f"The size of 'boundary' is a number of segments, got {write_size(size)}. Give whole numbers.")
     return replace(distribution, segments=replace(FRAGMENTED, count=(int(fewest), int(most))))
 
 
-def with_source(distribution: Distribution, size: Size | Unchecked) -> Distribution:
+def with_source(distribution: Distribution, size: Size | None) -> Distribution:
     """Roughen sources and initial fields; the size is the highest frequency of their waves."""
     if size is None:
         return replace(distribution, fields=HIGH_FREQUENCY)
-    _, highest = interval("source", size, 0.0, 64.0)
+    lowest, highest = interval("source", size, 0.0, 64.0)
+    if lowest != highest:
+        raise ValueError(
+            f"The size of 'source' is one number, got {write_size(size)}. Give the highest frequency alone."
+        )
     return replace(distribution, fields=replace(HIGH_FREQUENCY, frequency=highest))
 
 
@@ -101,22 +94,21 @@ FACTORS: dict[str, Callable[[Distribution, Size | None], Distribution]] = {
 def read_shift(shift: Shift | Unchecked) -> dict[str, Size | None]:
     """Read a shift into factors and their sizes, None meaning the usual size.
 
-    `None`, `"topology"`, `"boundary,source"`, `"all"`, `"topology=0.3"`, `"shape:arrow+hole"`, or a mapping
-    `{"topology": 0.3, "source": None}`.
+    `None`, `"topology"`, `"boundary,source"`, `"all"`, `"topology=0.3"`, `"topology=0.2..0.3"` for sizes drawn between
+    two, `"shape:arrow+hole"`, or a mapping `{"topology": (0.2, 0.3), "source": None}`.
     """
     if shift is None:
         return {}
     if isinstance(shift, Mapping):
-        return {str(factor): size for factor, size in shift.items()}
+        return {str(factor): read_size(str(factor), size) for factor, size in shift.items()}
     if not isinstance(shift, str):
         raise ValueError(f"A shift is a name, a mapping of names to sizes or None, got {shift!r}. Pass one of these.")
     factors: dict[str, Size | None] = {}
     for part in shift.split(","):
-        name, _, size = part.strip().partition("=")
-        try:
-            factors[name] = float(size) if size else None
-        except ValueError:
-            raise ValueError(f"The size of {name!r} must be a number, got {size!r}. Write {name}=0.3.") from None
+        name, equals, size = part.strip().partition("=")
+        if name in factors:
+            raise ValueError(f"The shift {shift!r} names {name!r} twice. Name it once.")
+        factors[name] = parse_size(name, size) if equals else None
     return factors
 
 
@@ -127,29 +119,43 @@ def describe_shift(shift: Shift | Unchecked) -> str | None:
         return None
     if isinstance(shift, str):
         return shift
-    return ",".join(name if size is None else f"{name}={size}" for name, size in factors.items())
+    return ",".join(name if size is None else f"{name}={write_size(size)}" for name, size in factors.items())
 
 
 def shifted(shift: Shift | Unchecked, alpha: float | Unchecked = 0.8) -> Distribution:
     """Return the distribution a shift leads to."""
-    if not isinstance(alpha, int | float) or not 0 <= alpha <= 1:
+    if not is_number(alpha) or not 0 <= alpha <= 1:
         raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}. The training outlines use 0.8.")
-    distribution = Distribution(alpha=alpha)
-    for name, size in read_shift(shift).items():
-        if name == "all":
-            for factor in FACTORS.values():
-                distribution = factor(distribution, None)
-        elif name.startswith("shape:"):
-            shape, _, hole = name.removeprefix("shape:").partition("+")
-            if hole not in ("", "hole"):
-                raise ValueError(f"Unknown addition {hole!r} to shape {shape!r}. Only '+hole' can be added.")
-            named_shape(shape)
-            distribution = replace(distribution, shape=shape, shape_hole=bool(hole))
-            if hole:  # the paper's kind of test: sharp corners, a hole, fragments and rough sources at once
-                distribution = with_source(with_boundary(distribution, None), None)
-        elif name in FACTORS:
-            distribution = FACTORS[name](distribution, size)
-        else:
+    distribution, factors = Distribution(alpha=float(alpha)), read_shift(shift)
+    for name in sorted(factors, key=lambda name: name in FACTORS):  # these last: their own sizes are to hold
+        if name in FACTORS:
+            distribution = FACTORS[name](distribution, factors[name])
+        elif name != "all" and not name.startswith("shape:"):
             known = [*FACTORS, "all", "shape:NAME", "shape:NAME+hole"]
             raise ValueError(f"Unknown shift {name!r}. The shifts are {', '.join(known)}.")
+        elif factors[name] is not None:
+            raise ValueError(f"Only {', '.join(FACTORS)} have sizes, but {name!r} got one. Give it to one of these.")
+        elif name == "all":
+            for factor in FACTORS.values():
+                distribution = factor(distribution, None)
+        else:
+            distribution = with_shape(distribution, name.removeprefix("shape:"))
+    if distribution.shape is not None and distribution.hole_size is not None:
+        raise ValueError(
+            f"A named shape has no random hole, got the shift {describe_shift(shift)!r}. "
+            f"Write shape:{distribution.shape}+hole for its own hole, without topology and all."
+        )
     return distribution
+
+
+def with_shape(distribution: Distribution, written: str) -> Distribution:
+    """Take a named shape, written as `arrow` or `arrow+hole`, instead of a random outline."""
+    shape, _, hole = written.partition("+")
+    if hole not in ("", "hole"):
+        raise ValueError(f"Unknown addition {hole!r} to shape {shape!r}. Only '+hole' can be added.")
+    named_shape(shape)
+    if distribution.shape is not None:
+        raise ValueError(f"A case has one shape, got {distribution.shape!r} and {shape!r}. Name one of them.")
+    shaped = replace(distribution, shape=shape, shape_hole=bool(hole))
+    # The paper's kind of test: sharp corners, a hole, fragments and rough sources at once.
+    return with_source(with_boundary(shaped, None), None) if hole else shaped

@@ -1,0 +1,51 @@
+"""Sizes of the factors of a shift: a number, or two that the size is drawn between; in Python and as texts."""
+
+import numpy as np
+
+from disol.problems.checks import Unchecked
+
+Size = float | int | tuple[float | int, float | int]
+
+
+def read_size(factor: str, size: Unchecked) -> Size | None:
+    """Read a size as it is given in Python: None, a number, or a (smallest, largest) pair of numbers."""
+    if size is None:
+        return None
+    if is_number(size):
+        return float(size)
+    if isinstance(size, tuple | list | np.ndarray) and len(size) == 2 and all(map(is_number, size)):
+        return float(size[0]), float(size[1])
+    raise ValueError(f"The size of {factor!r} is a number or a pair of numbers, got {size!r}. Give one of these.")
+
+
+def parse_size(factor: str, text: str) -> Size:
+    """Read a size from a text: `0.3`, or `0.2..0.3`."""
+    smallest, dots, largest = text.partition("..")
+    try:
+        return (float(smallest), float(largest)) if dots else float(smallest)
+    except ValueError:
+        raise ValueError(
+            f"The size of {factor!r} must be a number or two, got {text!r}. Write {factor}=0.3 or {factor}=0.2..0.3."
+        ) from None
+
+
+def write_size(size: Size) -> str:
+    """Write a size as `parse_size` reads it, with every digit."""
+    pair = size if isinstance(size, tuple) else (size,)
+    return "..".join(repr(float(bound)).removesuffix(".0") for bound in pair)
+
+
+def interval(factor: str, size: Size, low: float, high: float) -> tuple[float, float]:
+    """Return the smallest and largest value of a size, which must lie in [low, high]."""
+    smallest, largest = map(float, size if isinstance(size, tuple) else (size, size))
+    if not low <= smallest <= largest <= high:
+        written = write_size(size)
+        raise ValueError(
+            f"The size of {factor!r} must lie in [{low:g}, {high:g}], got {written}. Choose one that does."
+        )
+    return smallest, largest
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a number, of Python or of NumPy; truth values are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
