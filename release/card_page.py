@@ -44,7 +44,8 @@ def facts(card: Card, metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Give what can be said about a model in a few words."""
     run, cost = metrics["run"], metrics["cost"]
     yield "network", f"`{card.model}`, {metrics['num_parameters']:,} parameters, stored as {card.storage}"
-    yield "data", f"{run['data.num_cases']:,} cases of `{card.problem}`, seed {run['data.seed']}, no shift"
+    shift = f"shift `{run['data.shift']}`" if run["data.shift"] else "no shift"
+    yield "data", f"{run['data.num_cases']:,} cases of `{card.problem}`, seed {run['data.seed']}, {shift}"
     yield (
         "recipe",
         f"`{run['recipe']}`: {run['train.optimizer']}, learning rate {run['train.learning_rate']:g}, batch "

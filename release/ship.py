@@ -8,7 +8,7 @@ interruption leaves the model that was there before.
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +20,9 @@ import torch
 from matplotlib.figure import Figure
 
 from card_page import write_card
+from disol.data import open_store
+from disol.evaluation import Evaluation
 from disol.evaluation.reports import draw_evaluation
-from disol.evaluation.results import Evaluation
 from disol.files import written_whole
 from disol.inference.loading import PRETRAINED
 from disol.models import Checkpoint, Network, count_parameters, import_published, load_checkpoint, save_checkpoint
@@ -37,6 +38,7 @@ def ship(options: argparse.Namespace) -> Path:
     """Measure the model of a run and write everything that belongs to it."""
     require_name(options.name)
     run = load_finished(options.run)
+    require_other_seed(options.tests, run.metrics["run"]["data.seed"])
     records = read_history(options.run)
     shipped = replace(run, model=rounded(run.model))
     rivals = {name: import_published(path, run.problem) for name, path in map(named_path, options.rival)}
@@ -89,6 +91,16 @@ def load_finished(folder: Path) -> Checkpoint:
     if not run.metrics.get("finished"):
         raise ValueError(f"{folder} must be a finished run, but is not. Continue it with disol train --resume.")
     return run
+
+
+def require_other_seed(tests: Sequence[Path], trained: int) -> None:
+    """Require test cases that training has not seen: a seed draws the same cases, and under a shift parts of them."""
+    for path in tests:
+        if open_store(path).settings.seed == trained:
+            raise ValueError(
+                f"{path} must have another seed than the training file, but both have {trained}. "
+                f"Generate it with --seed {trained + 1}."
+            )
 
 
 def rounded(model: Network) -> Network:

@@ -1,14 +1,16 @@
 """Shipped models are what was measured; their cards and the page of results say just that and are up to date."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import disol
+import disol.evaluation
 from disol.data import generate
-from disol.evaluation.evaluate import evaluate
+from disol.evaluation.evaluating import evaluate
 from disol.inference.loading import PRETRAINED
 from disol.models import create_model, load_checkpoint, save_checkpoint
 from disol.models.card import Card
@@ -21,6 +23,7 @@ import measure  # noqa: E402
 import paper  # noqa: E402
 import results  # noqa: E402
 import ship  # noqa: E402
+from card_page import write_card  # noqa: E402
 from wording import number, percent  # noqa: E402
 
 SIDE = 16
@@ -167,6 +170,25 @@ def test_bad_requests_are_refused_in_one_line(release, capsys, name, more, compl
     assert told.count("\n") == 1
 
 
+def test_cases_that_training_has_seen_are_no_test(release, tmp_path, capsys):
+    generate("poisson", 8, tmp_path / "seen.h5", seed=0, shift="source", resolution=SIDE, workers=0, device="cpu")
+    arguments = ship_arguments(release, release / "trained" / "poisson" / "run", "poisson")
+    arguments.insert(arguments.index("--tests") + 1, str(tmp_path / "seen.h5"))
+    with pytest.raises(SystemExit) as stopped:
+        ship.main(arguments)
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert "another seed than the training file, but both have 0. Generate it with --seed 1." in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(("shift", "told"), [("", "seed 0, no shift"), ("boundary", "seed 0, shift `boundary`")])
+def test_the_card_tells_what_the_training_cases_were_shifted_by(release, shift, told):
+    shipped = load_checkpoint(release / "models" / "poisson")
+    run = {**shipped.metrics["run"], "data.shift": shift}
+    assert told in write_card("poisson", shipped.card, {**shipped.metrics, "run": run})
+
+
 def test_an_unfinished_run_is_refused(tmp_path):
     save_checkpoint(tmp_path, create_model("disol", "poisson"), "poisson")
     with pytest.raises(ValueError, match="finished run"):
@@ -179,8 +201,9 @@ def test_a_case_that_is_not_that_of_its_file_is_noticed(release):
     exact = disol.solve_exact(case)
     errors, estimate = measure.solve_both_ways(model, case, exact.amplitude)
     assert estimate == pytest.approx(errors.field, rel=0.2)
-    with pytest.raises(ValueError, match="Generate the file again"):
-        measure.solve_both_ways(model, case, 1.01 * exact.amplitude)
+    for other in (1 + 1e-6, 1.01):
+        with pytest.raises(ValueError, match="Generate the file again"):
+            measure.solve_both_ways(model, case, other * exact.amplitude)
 
 
 def test_rivals_are_measured_on_the_same_cases_and_samples(release, tmp_path, released_data):
@@ -233,6 +256,14 @@ def test_numbers_are_written_with_three_digits(value, written):
 )
 def test_shares_are_written_in_per_cent(value, written):
     assert percent(value) == written
+
+
+def test_importing_evaluation_takes_only_what_is_asked_for():
+    names = ", ".join(sorted(disol.evaluation.__all__))
+    program = "import sys, disol.evaluation\nassert 'numpy' not in sys.modules\n"
+    subprocess.run([sys.executable, "-c", f"{program}from disol.evaluation import {names}"], check=True)
+    with pytest.raises(AttributeError, match=r"no 'evaluation'\. Its names are .*evaluate"):
+        disol.evaluation.evaluation  # noqa: B018
 
 
 @pytest.mark.parametrize("name", disol.list_pretrained())
