@@ -1,6 +1,6 @@
 """Pictures of cases with their predictions: what is given, the exact pattern, the predicted one, and the error."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,6 +39,15 @@ class Scale:
     low: float
     high: float
     colours: str
+
+
+@dataclass(frozen=True, eq=False)
+class Marking:
+    """Marked pixels of a channel, and what they mean."""
+
+    channel: str
+    pixels: Mask
+    label: str
 
 
 def draw_examples(file: FileEvaluation) -> Iterator[tuple[str, Figure]]:
@@ -99,12 +108,7 @@ def draw_frames(file: FileEvaluation, example: Example) -> Figure:
         [given_field(example, "initial"), *strip(error, domain, error_scale)],
     ]
     figure = draw_panels(rows, f"{heading(file)}\n{example_title(example)}")
-    columns = len(rows[0])
-    for row, name in enumerate(("exact u", "predicted u", "|error|")):
-        axes = figure.axes[row * columns + 1 : (row + 1) * columns]
-        axes[0].set_ylabel(name, fontsize=8)
-        bar = figure.colorbar(axes[0].images[0], ax=axes, fraction=0.02, pad=0.01)
-        bar.ax.tick_params(labelsize=6)
+    name_strips(figure, ("exact u", "predicted u", "|error|"), columns=len(rows[0]), first=1)
     return figure
 
 
@@ -116,6 +120,15 @@ def strip(
         Panel(title, partial(show, field=image, domain=domain, scale=scale))
         for title, image in zip(titles or [""] * len(images), images, strict=True)
     ]
+
+
+def name_strips(figure: Figure, names: Sequence[str], columns: int, first: int) -> None:
+    """Give each row of a picture, from its panel number `first` on, a name and one colour bar."""
+    for row, name in enumerate(names):
+        axes = figure.axes[row * columns + first : (row + 1) * columns]
+        axes[0].set_ylabel(name, fontsize=8)
+        bar = figure.colorbar(axes[0].images[0], ax=axes, fraction=0.02, pad=0.01)
+        bar.ax.tick_params(labelsize=6)
 
 
 def comparison(name: str, exact: Image, prediction: Image, error: Image, domain: Mask, scale: Scale) -> list[Panel]:
@@ -159,21 +172,27 @@ def sizes_scale(values: Values) -> Scale:
 
 def marker_panel(example: Example, names: tuple[str, ...]) -> Panel:
     """Return the panel of a domain with marked pixels; later names are drawn over earlier ones."""
-    return Panel("domain", partial(show_marked, example=example, names=names))
+    markings = [Marking(name, example.channel(name) != 0, marker_label(example, name)) for name in names]
+    return Panel("domain", partial(show_marked, domain=example.domain, markings=markings))
 
 
-def show_marked(axes: Axes, example: Example, names: tuple[str, ...]) -> None:
-    """Draw a domain, its marked pixels, and what the colours mean."""
-    show_domain(axes, example.domain)
+def marker_label(example: Example, name: str) -> str:
+    """Name a channel, and the direction of its force."""
+    values = example.channel(name)
+    return f"{name} {np.sign(values.sum()):+.0f}" if name.startswith("force") and values.any() else name
+
+
+def show_marked(axes: Axes, domain: Mask, markings: Sequence[Marking], legend_gap: float = 0.5) -> None:
+    """Draw a domain, its marked pixels, and below it, some font sizes away, what the colours mean."""
+    show_domain(axes, domain)
     handles = []
-    for name in names:
-        values, colour = example.channel(name), MARKER_COLOURS[name]
-        mark_pixels(axes, values != 0, colour)
-        force = f" {np.sign(values.sum()):+.0f}" if name.startswith("force") and values.any() else ""
-        handles.append(Line2D([], [], color=colour, marker="s", markersize=4, linestyle="", label=name + force))
+    for marking in markings:
+        colour = MARKER_COLOURS[marking.channel]
+        mark_pixels(axes, marking.pixels, colour)
+        handles.append(Line2D([], [], color=colour, marker="s", markersize=4, linestyle="", label=marking.label))
     axes.legend(
         handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, fontsize=7, frameon=False,
-        handletextpad=0.1, columnspacing=0.8,
+        handletextpad=0.1, columnspacing=0.8, borderaxespad=legend_gap,
     )  # fmt: skip
 
 

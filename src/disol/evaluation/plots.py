@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -15,6 +16,8 @@ from disol.problems import Case, Exact
 
 Image = Float[np.ndarray, "height width"]
 Mask = Bool[np.ndarray, "height width"]
+Vectors = Float[np.ndarray, "2 height width"]
+NodeVectors = Float[np.ndarray, "2 rows columns"]
 
 DOMAIN_COLOUR = "#d9dee6"
 MARKER_COLOURS = {
@@ -25,6 +28,7 @@ MARKER_COLOURS = {
     "force_y": "#7b4fa3",
 }
 PANEL = 2.3  # inches
+LARGEST_MOTION = 0.08  # of a deformed body, as a share of the grid's height
 
 
 @dataclass(frozen=True)
@@ -72,21 +76,22 @@ def show_field(axes: Axes, field: Image, domain: Mask, signed: bool = False, sca
 
 
 def show_displacement(axes: Axes, exact: Exact) -> None:
-    """Draw a deformed body, moved by at most 8 % of the grid, over its shape at rest; coloured by |U|."""
-    height, width = exact.domain.shape
-    size = np.hypot(*exact.field)
-    scale = 0.08 * height / (float(size.max()) or 1.0)
+    """Draw a deformed body, moved by at most 8 % of the grid and coloured by |U|, over its shape at rest."""
+    factor = LARGEST_MOTION / (float(np.hypot(*exact.field).max()) or 1.0)
+    show_deformed(axes, exact.field, factor * exact.nodes, exact.domain)
+
+
+def show_deformed(axes: Axes, vectors: Vectors, moved: NodeVectors, domain: Mask, **colours: Any) -> None:
+    """Draw a body with moved nodes (by heights of the grid), coloured by |U| of its pixels, over its shape at rest."""
+    height, width = domain.shape
+    across, down = height * moved
     rows, columns = np.indices((height + 1, width + 1))
-    show_domain(axes, exact.domain)
-    moved = axes.pcolormesh(
-        columns - 0.5 + scale * exact.nodes[0],
-        rows - 0.5 + scale * exact.nodes[1],
-        np.ma.masked_where(~exact.domain, size),
-        cmap="viridis",
-    )
-    margin = 0.08 * height
+    show_domain(axes, domain)
+    sizes = np.ma.masked_where(~domain, np.hypot(*vectors))
+    body = axes.pcolormesh(columns - 0.5 + across, rows - 0.5 + down, sizes, **{"cmap": "viridis"} | colours)
+    margin = LARGEST_MOTION * height
     axes.set(xlim=(-0.5 - margin, width - 0.5 + margin), ylim=(height - 0.5 + margin, -0.5 - margin))
-    add_colour_bar(axes, moved)
+    add_colour_bar(axes, body)
 
 
 def input_panels(case: Case) -> list[Panel]:

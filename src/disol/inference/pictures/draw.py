@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from disol.evaluation.pictures import Scale, exact_scale, sizes_scale, strip
+from disol.evaluation.pictures import MOST_TIMES, Scale, exact_scale, name_strips, sizes_scale, strip
 from disol.evaluation.plots import Panel, draw_panels
 from disol.inference.pictures.comparison import Comparison, compare, percent, require_one_case
 from disol.inference.pictures.panels import (
@@ -20,8 +20,6 @@ from disol.inference.solution import Solution
 from disol.problems import PROBLEMS, Exact
 
 Frames = Float[np.ndarray, "time height width"]
-
-MOST_TIMES = 7  # in one strip
 
 
 def draw_solution(solution: Solution, exact: Exact | None = None) -> Figure:
@@ -117,10 +115,6 @@ def draw_frames(solution: Solution, exact: Exact | None, errors: Comparison | No
             for row, (panel, (_, frames, colours)) in enumerate(zip(given, strips, strict=True))
         ]
     figure = draw_panels(rows, heading(solution, errors))
-    columns, first = len(rows[0]), len(rows[0]) - len(shown)
-    for row, (name, _, _) in enumerate(strips):
-        axes = figure.axes[row * columns + first : (row + 1) * columns]
-        axes[0].set_ylabel(name, fontsize=8)
-        bar = figure.colorbar(axes[0].images[0], ax=axes, fraction=0.02, pad=0.01)
-        bar.ax.tick_params(labelsize=6)
+    columns = len(rows[0])
+    name_strips(figure, [name for name, _, _ in strips], columns, first=columns - len(shown))
     return figure

@@ -1,14 +1,13 @@
 """Panels that show what a case is given and what its fields look like."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
-from disol.evaluation.pictures import Scale, exact_scale, show, signed_scale, sizes_scale
-from disol.evaluation.plots import MARKER_COLOURS, Panel, add_colour_bar, mark_pixels, show_domain
+from disol.evaluation.pictures import Marking, Scale, exact_scale, show, show_marked, signed_scale, sizes_scale
+from disol.evaluation.plots import LARGEST_MOTION, Panel, show_deformed
 from disol.grid import node_means
 from disol.inference.solution import Solution
 
@@ -17,7 +16,6 @@ Mask = Bool[np.ndarray, "height width"]
 Vectors = Float[np.ndarray, "2 height width"]
 
 SIGN_CHANGE = 0.1  # share of the largest value that both signs must reach; less is the error of a prediction
-LARGEST_MOTION = 0.08  # of a deformed body in a picture, as a share of its height
 
 
 def field_scale(values: Float[np.ndarray, "..."]) -> Scale:
@@ -44,25 +42,12 @@ def given_field(solution: Solution, name: str, symbol: str) -> Panel:
 
 
 def given_panel(solution: Solution, title: str, names: tuple[str, ...]) -> Panel:
-    """Return the panel of a domain and its markers; later names are drawn over earlier ones."""
-    return Panel(title, partial(show_given, solution=solution, names=names))
-
-
-def show_given(axes: Axes, solution: Solution, names: tuple[str, ...]) -> None:
-    """Draw a domain, its marked pixels, and what the colours mean."""
-    show_domain(axes, solution.domain)
-    handles = []
-    for name in names:
-        values = channel(solution, name)
-        if values.any():
-            colour = MARKER_COLOURS[name]
-            mark_pixels(axes, values != 0, colour)
-            label = marker_label(name, values)
-            handles.append(Line2D([], [], color=colour, marker="s", markersize=4, linestyle="", label=label))
-    axes.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, fontsize=7, frameon=False,
-        handletextpad=0.1, columnspacing=0.8, borderaxespad=0.2,
-    )  # fmt: skip
+    """Return the panel of a domain and its markers, if there are any; later names are drawn over earlier ones."""
+    given = {name: channel(solution, name) for name in names}
+    markings = [
+        Marking(name, values != 0, marker_label(name, values)) for name, values in given.items() if values.any()
+    ]
+    return Panel(title, partial(show_marked, domain=solution.domain, markings=markings, legend_gap=0.2))
 
 
 def marker_label(name: str, values: Image) -> str:
@@ -85,29 +70,11 @@ def motion_scale(vectors: Vectors) -> float:
 
 
 def deformed_panel(title: str, vectors: Vectors, domain: Mask, scale: Scale, factor: float) -> Panel:
-    """Return the panel of a deformed body over its shape at rest."""
-    drawn = partial(show_deformed, vectors=vectors, domain=domain, scale=scale, factor=factor)
+    """Return the panel of a body moved by `factor` times its displacement, over its shape at rest."""
+    moved = factor * np.stack([node_means(component, domain) for component in vectors])
+    colours: dict[str, Any] = {"cmap": scale.colours, "vmin": scale.low, "vmax": scale.high, "rasterized": True}
+    drawn = partial(show_deformed, vectors=vectors, moved=moved, domain=domain, **colours)
     return Panel(f"{title}, moved × {factor:g}", drawn)
-
-
-def show_deformed(axes: Axes, vectors: Vectors, domain: Mask, scale: Scale, factor: float) -> None:
-    """Draw a body moved by `factor` times its displacement and coloured by |U|, over its shape at rest."""
-    height, width = domain.shape
-    across, down = (factor * height * node_means(component, domain) for component in vectors)
-    rows, columns = np.indices((height + 1, width + 1))
-    show_domain(axes, domain)
-    moved = axes.pcolormesh(
-        columns - 0.5 + across,
-        rows - 0.5 + down,
-        np.ma.masked_where(~domain, np.hypot(*vectors)),
-        cmap=scale.colours,
-        vmin=scale.low,
-        vmax=scale.high,
-        rasterized=True,
-    )
-    margin = LARGEST_MOTION * height
-    axes.set(xlim=(-0.5 - margin, width - 0.5 + margin), ylim=(height - 0.5 + margin, -0.5 - margin))
-    add_colour_bar(axes, moved)
 
 
 def channel(solution: Solution, name: str) -> Float[np.ndarray, "height width"]:
