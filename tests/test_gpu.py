@@ -1,0 +1,153 @@
+"""A GPU computes what a CPU does: predictions, training steps, exact solutions, batches of cases and whole solutions.
+
+The Triton kernels have tests of their own in `tests/nn`.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import disol
+from disol.data import CaseDataset, generate
+from disol.fem import ELEMENTS, forms
+from disol.grid import Grid
+from disol.problems.table import find_conventions
+from disol.solvers import solve_systems, step_systems
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+
+GPU = "cuda"
+# ‖difference‖ / ‖reference‖: bfloat16 keeps 8 bits and TensorFloat32, the default of convolutions on a GPU, 11.
+BFLOAT16, TENSOR_FLOAT32, FLOAT64 = 2e-2, 1e-2, 1e-9
+
+PREDICT = """
+import json, sys
+import numpy, disol
+gpu, name = sys.argv[1:]
+eager = disol.load(name, device="cpu")
+compiled = disol.load(name, device=gpu, engine="compiled", precision="bfloat16")
+cases = [disol.draw(eager.problem, 5, index, conventions=eager.conventions) for index in range(4)]
+inputs = numpy.stack([case.inputs for case in cases])
+expected = eager.predict(inputs)
+compiled.predict(inputs)
+found = compiled.predict(inputs)  # by the graph that the first prediction has recorded
+print(json.dumps(float(numpy.linalg.norm(found - expected) / numpy.linalg.norm(expected))))
+"""
+
+TRAIN = """
+import json, sys
+from pathlib import Path
+from disol.data import generate
+from disol.training import read_history, train
+gpu, folder = sys.argv[1], Path(sys.argv[2])
+generate("poisson", 40, folder / "cases.h5", resolution=16, workers=0, device="cpu")
+ways = {
+    "compiled": (gpu, ["train.compile=graphs", "train.precision=bfloat16"]),
+    "eager": ("cpu", ["train.compile=off", "train.precision=float32"]),
+}
+network, losses = {"width": 8, "depth": 2, "gated_skips": 1}, {}
+for way, (device, own) in ways.items():
+    overrides = ["train.batch=8", "train.epochs=5", "train.learning_rate=3e-3", *own]
+    train("poisson", folder / "cases.h5", folder / way, overrides=overrides, model_settings=network, device=device)
+    losses[way] = [[record.train_loss, record.validation_loss] for record in read_history(folder / way)]
+print(json.dumps(losses))
+"""
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen:
+    """Run a script in a process of its own, for the compiler cannot read what checks the shapes of networks here."""
+    command = [sys.executable, "-c", script, GPU, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def result_of(process: subprocess.Popen):
+    """Wait for a script, and read the last line it prints."""
+    printed, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return json.loads(printed.splitlines()[-1])
+
+
+def relative_difference(found, expected) -> float:
+    return float(np.linalg.norm(np.asarray(found) - expected) / np.linalg.norm(expected))
+
+
+def discretised(case):
+    rules, (height, width) = find_conventions(case.conventions), case.terms["domain"].shape
+    return case.equation.system(case.terms, rules, ELEMENTS["q1"](Grid(height, width).h))
+
+
+def test_every_shipped_model_predicts_compiled_in_bfloat16_what_it_does_in_eager_float32_on_a_cpu():
+    # All at once: compiling one takes up to a minute, most of it on one core.
+    processes = {name: start(PREDICT, name) for name in disol.list_pretrained()}
+    differences = {name: result_of(process) for name, process in processes.items()}
+    assert max(differences.values()) < BFLOAT16, differences
+    assert min(differences.values()) > 0, "the CPU was compared with itself"
+
+
+def test_compiled_training_in_bfloat16_with_cuda_graphs_follows_eager_float32_on_a_cpu(tmp_path):
+    losses = result_of(start(TRAIN, str(tmp_path)))
+    assert np.isfinite(losses["compiled"]).all()
+    assert np.array(losses["compiled"]) == pytest.approx(np.array(losses["eager"]), rel=0.05)
+    assert losses["eager"][-1][1] < 0.8 * losses["eager"][0][1], "hardly anything was learned, so all would be close"
+
+
+@pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity"])
+def test_batches_are_solved_as_on_a_cpu(problem):
+    systems = [discretised(disol.draw(problem, 7, index, resolution=32, shift="all")) for index in range(4)]
+    expected, found = solve_systems(systems, "cpu"), solve_systems(systems, GPU)
+    assert found.nodes.device.type == GPU
+    assert found.fallbacks == ()
+    assert relative_difference(found.nodes.cpu(), expected.nodes.numpy()) < FLOAT64
+
+
+def test_batches_are_stepped_as_on_a_cpu():
+    cases = [disol.draw("heat", 7, index, resolution=32, shift="all") for index in range(4)]
+    systems, initial = zip(
+        *((discretised(case), case.equation.initial_nodes(case.terms)) for case in cases), strict=True
+    )
+    mass = forms.mass(ELEMENTS["q1"](1 / 32))
+    expected, found = (step_systems(systems, mass, initial, [0, 3, 10], device) for device in ("cpu", GPU))
+    assert found.frames.device.type == GPU
+    assert found.fallbacks == ()
+    assert relative_difference(found.frames.cpu(), expected.frames.numpy()) < FLOAT64
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_cases_in_the_memory_of_a_gpu_are_those_of_the_file(tmp_path: Path, problem):
+    generate(problem, 10, tmp_path / "cases.h5", resolution=16, workers=0, device="cpu")
+    cases = CaseDataset(tmp_path / "cases.h5", "all")
+    expected, found = cases.to_device("cpu"), cases.to_device(GPU)
+    assert found.device.type == GPU
+    indices = torch.tensor([7, 0, 3])
+    frames = torch.tensor([2, 0, 9]) if problem == "heat" else None
+    batch, reference = (each.batch(indices, frames=frames) for each in (found, expected))
+    assert batch.keys() == reference.keys()
+    for name, values in batch.items():
+        assert values.device.type == GPU
+        torch.testing.assert_close(values.cpu(), reference[name])
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_generation_on_a_gpu_gives_the_cases_of_a_cpu(tmp_path: Path, problem):
+    for device in ("cpu", GPU):
+        generate(problem, 4, tmp_path / f"{device}.h5", resolution=32, workers=0, device=device)
+    found, expected = (CaseDataset(tmp_path / f"{device}.h5", "all").store.read() for device in (GPU, "cpu"))
+    assert found.keys() == expected.keys()
+    for name, values in found.items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-8, atol=1e-6 if name == "pattern" else 0)
+
+
+@pytest.mark.parametrize("name", disol.list_pretrained())
+def test_models_solve_as_on_a_cpu(name):
+    expected, found = (
+        model.solve(disol.draw(model.problem, 3, conventions=model.conventions))
+        for model in (disol.load(name, device=device) for device in ("cpu", GPU))
+    )
+    assert relative_difference(found.field, expected.field) < TENSOR_FLOAT32
+    assert found.amplitude == pytest.approx(expected.amplitude, rel=TENSOR_FLOAT32)
+    assert found.estimated_error == pytest.approx(expected.estimated_error, rel=0.2, abs=TENSOR_FLOAT32)
