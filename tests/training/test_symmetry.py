@@ -1,6 +1,7 @@
 """A symmetry turns an exactly solved case into an exactly solved case."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from disol import PROBLEMS, draw, solve_exact
 from disol.data import CaseDataset
 from disol.data.recipe import read_recipe
+from disol.fem import forms
+from disol.problems.scalar import ScalarProblem
 from disol.training.symmetry import IDENTITY, SQUARE_GROUP, Symmetries, elements_of
 
 SIDE = 16
@@ -103,3 +106,24 @@ def test_elements_are_drawn_alike_from_alike_generators_and_all_of_them_occur() 
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
     assert set(drawn[0].tolist()) == set(range(8))
+
+
+class StretchedProblem(ScalarProblem):
+    """Conducts ten times better along x than along y."""
+
+    def element_matrix(self, element, conventions):
+        along_x = forms.advection(element, (1.0, 0.0))  # ∫ Nᵢ ∂Nⱼ/∂x, of which only the shape of the stencil counts
+        return super().element_matrix(element, conventions) + 9 * (along_x.T @ along_x)
+
+
+def test_a_problem_of_ones_own_has_the_symmetries_of_its_matrix() -> None:
+    own = StretchedProblem(
+        **{each.name: getattr(PROBLEMS["poisson"], each.name) for each in fields(PROBLEMS["poisson"])}
+    )
+    expected = {element for element in SQUARE_GROUP if not element.transposed}
+    assert set(elements_of(own)) == expected
+
+
+@pytest.mark.parametrize("problem", ["poisson", "heat", "elasticity"])
+def test_shipped_problems_without_a_direction_have_all_symmetries_of_the_square(problem: str) -> None:
+    assert elements_of(PROBLEMS[problem]) == SQUARE_GROUP

@@ -11,11 +11,15 @@ from torch import Tensor
 
 from disol.data.dataset import Batch
 from disol.data.recipe import StoreSettings
+from disol.fem import ELEMENTS
 from disol.problems.elasticity import ElasticityProblem
 from disol.problems.heat import HeatProblem
 from disol.problems.problem import Problem
 from disol.problems.scalar import ScalarProblem
+from disol.problems.table import find_conventions
+from disol.solvers import DiscreteOperator
 
+ROUNDING = 1e-10  # relative
 DIRECTED = ("u_", "force_")  # how the names of vector components begin; a marker of a component has no sign
 
 
@@ -49,11 +53,26 @@ SQUARE_GROUP = tuple(Element(transposed, *signs) for transposed in (False, True)
 
 
 def elements_of(problem: Problem) -> tuple[Element, ...]:
-    """List the symmetries of a problem: none but the identity where a fixed velocity singles out a direction."""
-    isotropic = isinstance(problem, ElasticityProblem | HeatProblem) or (
+    """List the symmetries of a problem: those that its matrix has, if its loads are known to have them all.
+
+    None but the identity where a fixed velocity singles out a direction, or where a problem is of a new kind.
+    """
+    has_known_loads = isinstance(problem, ElasticityProblem | HeatProblem) or (
         isinstance(problem, ScalarProblem) and not problem.is_advective
     )
-    return SQUARE_GROUP if isotropic else (IDENTITY,)
+    return tuple(element for element in SQUARE_GROUP if keeps(problem, element)) if has_known_loads else (IDENTITY,)
+
+
+def keeps(problem: Problem, element: Element) -> bool:
+    """Tell whether A (g u) = g (A u) for a symmetry g of the square, on a patch of 2×2 pixels and any u."""
+    matrix = torch.from_numpy(problem.element_matrix(ELEMENTS["q1"](0.5), find_conventions("paper")))
+    mask, free = torch.ones(1, 2, 2, dtype=torch.bool), torch.ones(1, len(problem.fields), 3, 3, dtype=torch.bool)
+    patch = DiscreteOperator(mask, free, matrix)
+    nodes = torch.randn(1, len(problem.fields), 3, 3, dtype=matrix.dtype, generator=torch.Generator().manual_seed(0))
+    move = Moves.of([element], problem.fields, 3, nodes.device)
+    first = torch.zeros(1, dtype=torch.int64)
+    turned_before, turned_after = patch.apply(move.move(nodes, first)), move.move(patch.apply(nodes), first)
+    return bool((turned_before - turned_after).abs().max() <= ROUNDING * turned_after.abs().max())
 
 
 @dataclass(frozen=True)
