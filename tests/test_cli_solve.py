@@ -143,6 +143,12 @@ def test_pixels_that_a_grid_cuts_off_are_named(run):
     assert "pixels that no side joins" in run("--geometry", "glass.json")[1]
 
 
+def test_a_hole_that_a_grid_does_not_see_is_named(run):
+    outer, hole = [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]], [[0.501, 0.501], [0.503, 0.501], [0.503, 0.503]]
+    Path("pinhole.json").write_text(json.dumps({"outer": outer, "holes": [hole]}))
+    assert "hole 1 of pinhole.json is too small for this grid" in " ".join(run("--geometry", "pinhole.json")[1].split())
+
+
 def test_red_pixels_hold_the_solution_at_zero(run):
     arrays, out = run("--geometry", "painted.png")
     assert "painted in painted.png" in out

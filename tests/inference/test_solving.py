@@ -234,3 +234,12 @@ def test_the_error_is_known_where_neither_multigrid_nor_the_network_sees_a_slit(
     assert true_error > 0.1
     assert solution.estimated_error == pytest.approx(true_error, rel=0.1)
     assert solution.amplitude == pytest.approx(exact.amplitude, rel=0.05)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e30])
+def test_the_error_does_not_depend_on_the_size_of_a_load(tmp_path, size):
+    model, terms = exact_model(tmp_path, "poisson", error=wavy), own_terms("poisson")
+    once, other = model.solve(**terms), model.solve(**{**terms, "source": size * terms["source"]})
+    assert once.estimated_error > 0.01
+    assert other.estimated_error == pytest.approx(once.estimated_error, rel=1e-6)
+    assert other.amplitude == pytest.approx(size * once.amplitude, rel=1e-6)

@@ -142,8 +142,11 @@ def outlined(path: str, grid: Grid) -> Ground:
     notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if outline.fitted else []
     raster = Raster(outline.geometry, grid)
     whole = outline.geometry.outer.inside(grid).copy()
-    for hole in outline.geometry.holes:
-        whole &= ~hole.inside(grid)
+    for number, hole in enumerate(outline.geometry.holes, start=1):
+        pixels = hole.inside(grid)
+        whole &= ~pixels
+        if not pixels.any():
+            notes.append(f"hole {number} of {path} is too small for this grid: it holds the centre of no pixel")
     lost = int((whole & ~raster.mask).sum())
     if lost:
         notes.append(f"{lost} pixels that no side joins to the largest part of {path} are left out on this grid")

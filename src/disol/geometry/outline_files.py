@@ -41,8 +41,10 @@ def read_outline(path: str | Path) -> WrittenOutline:
         outer, *holes = (0.5 + scale * (points - 0.5 * (low + high)) for points in (outer, *holes))
     geometry = Geometry(Curve(outer), tuple(map(Curve, holes)))
     inside = geometry.outer.inside(JUDGED_ON)
-    for number, hole in enumerate(geometry.holes, start=1):
-        if (hole.inside(JUDGED_ON) & ~inside).any():
+    low, high = outer.min(axis=0), outer.max(axis=0)
+    for number, (hole, points) in enumerate(zip(geometry.holes, holes, strict=True), start=1):
+        # Pixels alone would not tell: those of the square know nothing of what lies beside it.
+        if ((points < low) | (points > high)).any() or (hole.inside(JUDGED_ON) & ~inside).any():
             raise ValueError(f"Hole {number} of {path} reaches outside the outer polygon. Move it inside.")
     return WrittenOutline(geometry, fitted)
 
