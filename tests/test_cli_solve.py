@@ -143,6 +143,16 @@ def test_pixels_that_a_grid_cuts_off_are_named(run):
     assert "pixels that no side joins" in run("--geometry", "glass.json")[1]
 
 
+def test_a_time_between_steps_is_refused_as_it_was_written(home, capsys, monkeypatch):
+    code, _, err = solve(capsys, monkeypatch, "--time", "3,8", problem="heat")
+    assert code == 2
+    assert "--time takes multiples of 2 s, got '3,8'. Round them." in err
+
+
+def test_the_amplitude_of_a_vector_field_is_that_of_its_components(run):
+    assert "max |U_x|, |U_y|" in run("--geometry", "square.json", problem="elasticity")[1]
+
+
 def test_a_hole_that_a_grid_does_not_see_is_named(run):
     outer, hole = [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]], [[0.501, 0.501], [0.503, 0.501], [0.503, 0.503]]
     Path("pinhole.json").write_text(json.dumps({"outer": outer, "holes": [hole]}))

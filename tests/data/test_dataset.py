@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,12 @@ def test_a_batch_on_a_device_is_the_collated_items(poisson_file: Path, elasticit
         for name, values in expected.items():
             assert torch.equal(found[name], values), name
             assert found[name].dtype == values.dtype
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_batches_are_chosen_by_numbers_of_any_kind(poisson_file: Path, kind: Callable[[list[int]], object]) -> None:
+    cases = CaseDataset(poisson_file, "all").to_device("cpu")
+    assert cases.batch(kind([3, 0]))["index"].tolist() == [3, 0]
 
 
 def test_a_loader_in_other_processes_gives_the_same_batches(poisson_file: Path) -> None:

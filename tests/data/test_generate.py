@@ -74,7 +74,7 @@ def test_resuming_starts_a_file_that_is_missing_and_leaves_a_finished_one_alone(
         ({"shift": "sideways"}, "Unknown shift 'sideways'"),
         ({"conventions": "mine"}, "Unknown conventions 'mine'"),
         ({"problem": "heat", "conventions": "published"}, "heat knows only the conventions 'paper'"),
-        ({"resolution": 8}, "resolution must be at least 16"),
+        ({"resolution": 8}, r"resolution must lie in \[16, 4096\]"),
         ({"device": "tpu"}, "Unknown device 'tpu'"),
     ],
 )

@@ -105,5 +105,8 @@ def test_a_batch_is_indexed_by_case(tmp_path):
     model = exact_model(tmp_path / "model", "poisson", resolution=16)
     batch = model.solve(**terms | {"source": np.stack([terms["source"], 2 * terms["source"]])})
     assert batch[-1].amplitude == pytest.approx(2 * batch[0].amplitude)
+    assert len(batch[1:]) == 1
+    assert batch[1:][0].amplitude == batch[1].amplitude
+    assert np.array_equal(batch[1:].field[0], batch[1].field)
     with pytest.raises(IndexError, match="cases 0 to 1, got 2"):
         batch[2]

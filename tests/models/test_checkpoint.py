@@ -246,7 +246,7 @@ def test_what_is_no_checkpoint_is_explained(tmp_path):
 def test_another_problem_than_the_trained_one_is_refused(tmp_path):
     save_checkpoint(tmp_path, tiny_model(), "poisson")
     assert load_checkpoint(tmp_path, "poisson").problem.name == "poisson"
-    with pytest.raises(ValueError, match=r"was trained on 'poisson', not 'heat'. Pass --problem poisson"):
+    with pytest.raises(ValueError, match=r"was trained on 'poisson', not 'heat'. Choose the problem poisson"):
         load_checkpoint(tmp_path, "heat")
 
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from disol.cli.app import ConventionsName, DeviceName, ProblemName, Resolution, Sequence, console, print_rows
+from disol.cli.app import (
+    ConventionsName,
+    DeviceName,
+    ProblemName,
+    Resolution,
+    Sequence,
+    console,
+    largest_of,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from disol.problems import Case, Exact
@@ -65,7 +74,7 @@ def draw(
         [
             ("problem", f"{case.problem}: {case.equation.equation}"),
             ("grid", f"{case.resolution} x {case.resolution}, {case.terms['domain'].mean():.0%} of it domain"),
-            ("amplitude", f"max |U| = {sizes}"),
+            ("amplitude", f"{largest_of(case.equation.fields)} = {sizes}"),
             ("time", f"drawn in {1e3 * (drawn - started):.1f} ms, solved in {1e3 * (solved - drawn):.1f} ms"),
             ("written", str(out)),
         ]

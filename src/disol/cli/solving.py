@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from rich.table import Column, Table
 
+from disol.cli.app import largest_of
 from disol.cli.written_case import read_case
 from disol.devices import find_device
 from disol.files import written_whole
@@ -47,7 +48,14 @@ class Run:
     def table(self) -> Table:
         """Return the results as a table."""
         table = Table(Column(no_wrap=True), box=None, pad_edge=False)
-        for name in ("max |U|", "error of field\nestimated", "\ntrue", "pattern", "amplitude", "first call\ntakes"):
+        for name in (
+            largest_of(self.solution.fields),
+            "error of field\nestimated",
+            "\ntrue",
+            "pattern",
+            "amplitude",
+            "first call\ntakes",
+        ):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("on", no_wrap=True)
         errors = self.errors

@@ -13,6 +13,7 @@ from disol.geometry.loops import NamedLoops, name_loops, read_ranges
 from disol.grid import Grid
 from disol.problems import Problem, draw
 from disol.problems.case import SMALLEST_RESOLUTION
+from disol.problems.heat import FRAME, HeatProblem
 
 LARGEST_RESOLUTION = 1024
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
@@ -86,7 +87,7 @@ def read_case(
             terms[name], origin = build_term(name, wanted.get(name), asked, ground, loops)
             rows.append((name, origin))
     if "times" in problem.terms:
-        terms["times"] = read_times(wanted["times"]) if "times" in wanted else DEFAULT_TIMES
+        terms["times"] = read_times(wanted["times"], problem) if "times" in wanted else DEFAULT_TIMES
         rows.append(("times", ", ".join(f"{time:g}" for time in terms["times"]) + " s"))
     return WrittenCase(terms, rows, list(ground.notes))
 
@@ -171,14 +172,17 @@ def painted(path: str, grid: Grid, problem: Problem) -> Ground:
     return Ground(terms, f"painted in {path}")
 
 
-def read_times(text: str) -> tuple[float, ...]:
-    """Read seconds separated by commas, in ascending order."""
+def read_times(text: str, problem: Problem) -> tuple[float, ...]:
+    """Read seconds separated by commas, in ascending order, that the steps of a problem meet."""
     try:
         times = sorted({float(piece) for piece in text.split(",")})
     except ValueError:
         raise ValueError(f"--time takes seconds such as 2,8,20, got {text!r}. Write numbers.") from None
     if not 0 <= times[0] <= times[-1] <= LATEST:  # NaN fails too
         raise ValueError(f"--time takes seconds from 0 to {LATEST:g}, got {text!r}. Models are trained up to 20 s.")
+    step = problem.step if isinstance(problem, HeatProblem) else FRAME
+    if any(time % step for time in times):
+        raise ValueError(f"--time takes multiples of {step:g} s, got {text!r}. Round them.")
     return tuple(times)
 
 

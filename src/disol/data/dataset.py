@@ -1,6 +1,6 @@
 """Files of cases as torch data: one case at a time, or a whole split in the memory of a device."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -112,13 +112,13 @@ class DeviceCases:
 
     def batch(
         self,
-        indices: Int[Tensor, " case"],
+        indices: Int[Tensor, " case"] | Int[np.ndarray, " case"] | Sequence[int],
         *,
         frames: Int[Tensor, " case"] | None = None,
         generator: torch.Generator | None = None,
     ) -> Batch:
         """Stack the cases at `indices`; of a transient problem at the given frames, or at frames drawn."""
-        indices = indices.to(self.device)
+        indices = torch.as_tensor(indices, device=self.device)
         if self.settings.times:
             frames = self.chosen_frames(len(indices), frames, generator)
             target = self.arrays["pattern"][indices, frames]

@@ -1,6 +1,6 @@
 """A physical solution: what was asked, and what a model answered."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +53,12 @@ class Solution:
             raise TypeError("This solution is of one case, not of a batch. Use it as it is.")
         return len(self.domain)
 
-    def __getitem__(self, case: int) -> "Solution":
-        """Return one case of a batch."""
+    def __getitem__(self, case: int | slice) -> "Solution":
+        """Return one case of a batch, or some of them as a batch."""
+        if isinstance(case, slice):
+            names = ("inputs", "domain", "pattern", "amplitude", "field", "estimated_error")
+            arrays: dict[str, Any] = {name: np.asarray(getattr(self, name))[case] for name in names}
+            return replace(self, **arrays)
         if not -len(self) <= case < len(self):
             raise IndexError(f"This solution has cases 0 to {len(self) - 1}, got {case}. Choose one of these.")
         amplitude = np.asarray(self.amplitude)[case]

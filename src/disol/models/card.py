@@ -90,7 +90,7 @@ class Card:
         if problem.name != self.problem:
             raise ValueError(
                 f"{source} was trained on {self.problem!r}, not {problem.name!r}. "
-                f"Pass --problem {self.problem}, or a checkpoint of {problem.name!r}."
+                f"Choose the problem {self.problem}, or a checkpoint of {problem.name!r}."
             )
         find_conventions(self.conventions)
         require_names(source, "channels", self.channels, problem.channels)

@@ -17,6 +17,7 @@ from disol.problems.problem import Markers, Problem, Sketch, Terms
 from disol.problems.table import find_conventions, find_problem
 
 SMALLEST_RESOLUTION = 16
+LARGEST_RESOLUTION = 4096  # 17 million pixels, more than a direct solver has memory for
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +77,11 @@ def draw(
     rules = find_conventions(conventions)
     streams = partial(random_stream, checks.whole_number("seed", seed), checks.whole_number("index", index))
     side = equation.resolution if resolution is None else checks.whole_number("resolution", resolution)
-    if side < SMALLEST_RESOLUTION:
-        raise ValueError(f"resolution must be at least {SMALLEST_RESOLUTION}, got {side}. Use {equation.resolution}.")
+    if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
+        raise ValueError(
+            f"resolution must lie in [{SMALLEST_RESOLUTION}, {LARGEST_RESOLUTION}], got {side}. "
+            f"Use {max(equation.resolution, SMALLEST_RESOLUTION)}."
+        )
     distribution = shifted(shift, alpha)
     for factor in FACTORS:
         if factor in read_shift(shift) and factor not in equation.shifts:

@@ -192,7 +192,8 @@ class Run:
                 raise ValueError(
                     f"The {name} loss must stay finite, but is {loss} in epoch {self.epoch + 1}. "
                     f"{self.task.folder.path} holds {kept}, and the state after epoch {self.epoch} in "
-                    f"{self.task.folder.last.name}/. Start again with a lower train.learning_rate or gradient_clip."
+                    f"{self.task.folder.last.name}/. Start again with a lower train.learning_rate, or with "
+                    "train.gradient_clip=1."
                 )
 
     def save(self) -> None:
