@@ -250,6 +250,14 @@ def test_another_problem_than_the_trained_one_is_refused(tmp_path):
         load_checkpoint(tmp_path, "heat")
 
 
+def test_other_numbers_than_the_trained_ones_are_refused(tmp_path):
+    steep = dataclasses.replace(PROBLEMS["poisson"], diffusion=2.0)
+    save_checkpoint(tmp_path, create_model("unet", steep, **TINY), steep)
+    assert load_checkpoint(tmp_path).problem == load_checkpoint(tmp_path, steep).problem == steep
+    with pytest.raises(ValueError, match=r"was trained with diffusion=2.0, but the problem asked for has 1.0"):
+        load_checkpoint(tmp_path, PROBLEMS["poisson"])
+
+
 @pytest.mark.parametrize(
     ("problem", "settings", "message"),
     [

@@ -96,9 +96,14 @@ class Card:
         require_names(source, "channels", self.channels, problem.channels)
         require_names(source, "fields", self.fields, problem.fields)
         require_keys(f"parameters of {source}", self.parameters, set(problem.parameters))
-        return replace(
-            problem, **{name: read(name, self.parameters[name]) for name, read in problem.parameters.items()}
-        )
+        numbers = {name: read(name, self.parameters[name]) for name, read in problem.parameters.items()}
+        for name, number in numbers.items():
+            if isinstance(asked, Problem) and getattr(asked, name) != number:
+                raise ValueError(
+                    f"{source} was trained with {name}={number}, but the problem asked for has {getattr(asked, name)}. "
+                    f"Leave the problem out, or train a model of it."
+                )
+        return replace(problem, **numbers)
 
     def find_config(self, source: object) -> ModelConfig:
         """Return the settings of the model; one that it lacks is younger than it, and off by default."""
