@@ -88,4 +88,4 @@ def options(
 
 def largest_of(fields: tuple[str, ...]) -> str:
     """Say what an amplitude is the largest value of: of a vector field not its length, but a component."""
-    return "max |U|" if len(fields) == 1 else "max " + ", ".join(f"|U{name.removeprefix('u')}|" for name in fields)
+    return "max |U|" if len(fields) == 1 else "max |U_i|"
