@@ -12,7 +12,7 @@ from torch import Tensor
 from disol.evaluation.metrics import relative_l2
 from disol.fem import ELEMENTS, Element, forms
 from disol.grid import pixel_means
-from disol.inference.amplitude import solve_from_pattern, step_on
+from disol.inference.amplitude import MOST_STEPS, solve_from_pattern, step_on
 from disol.inference.parts import Part
 from disol.inference.request import Request
 from disol.problems import Posed
@@ -23,6 +23,7 @@ from disol.solvers.memory import USABLE, cases_at_once, free_bytes_of_host
 Predict = Callable[[Float32[np.ndarray, "batch channel height width"]], Float32[np.ndarray, "batch ..."]]
 Frames = Float[np.ndarray, "case *time field height width"]
 STENCILS = 4  # of the finest grid, in memory: a multigrid hierarchy and what it is made from
+FIELDS = 2 * (MOST_STEPS + 2)  # besides: directions and their images
 COPIES = 4  # of all frames, on the host: as they are stepped, stacked, weighed, and added up
 
 
@@ -110,7 +111,7 @@ def parts_at_once(case: Posed, device: torch.device) -> int:
     """Return how many parts to solve in one go."""
     num_fields = len(case.equation.fields)
     nodes = (case.grid.height + 1) * (case.grid.width + 1)
-    on_device = cases_at_once(STENCILS * 9 * 8 * nodes * num_fields**2, device)
+    on_device = cases_at_once(8 * nodes * num_fields * (STENCILS * 9 * num_fields + FIELDS), device)
     frames = steps_of(case.equation, case) if isinstance(case.equation, HeatProblem) else 1
     return max(1, min(on_device, int(USABLE * free_bytes_of_host()) // (COPIES * 8 * nodes * num_fields * frames)))
 
