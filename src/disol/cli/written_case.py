@@ -13,7 +13,7 @@ from disol.geometry.loops import NamedLoops, name_loops, read_ranges
 from disol.grid import Grid
 from disol.problems import Problem, draw
 from disol.problems.case import SMALLEST_RESOLUTION
-from disol.problems.heat import FRAME, HeatProblem
+from disol.problems.heat import HeatProblem
 
 LARGEST_RESOLUTION = 1024
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
@@ -180,9 +180,11 @@ def read_times(text: str, problem: Problem) -> tuple[float, ...]:
         raise ValueError(f"--time takes seconds such as 2,8,20, got {text!r}. Write numbers.") from None
     if not 0 <= times[0] <= times[-1] <= LATEST:  # NaN fails too
         raise ValueError(f"--time takes seconds from 0 to {LATEST:g}, got {text!r}. Models are trained up to 20 s.")
-    step = problem.step if isinstance(problem, HeatProblem) else FRAME
-    if any(time % step for time in times):
-        raise ValueError(f"--time takes multiples of {step:g} s, got {text!r}. Round them.")
+    if isinstance(problem, HeatProblem):
+        try:
+            problem.check_times(times)
+        except ValueError:  # of all it asks for, only whole steps are left to be missed
+            raise ValueError(f"--time takes multiples of {problem.step:g} s, got {text!r}. Round them.") from None
     return tuple(times)
 
 
