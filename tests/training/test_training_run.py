@@ -16,6 +16,7 @@ from disol.models import load_checkpoint
 from disol.training import EpochRecord, RunReport, read_history, train
 from disol.training import loop as loop_module
 from disol.training.display import describe
+from disol.training.loop import Training
 
 Train = Callable[..., RunReport]
 
@@ -194,6 +195,22 @@ def test_a_run_loads_only_the_frames_it_reads(train_small: Train, monkeypatch: p
     train_small("steady", epochs=1)
     shapes = [tuple(cases.arrays["pattern"].shape) for cases in loaded]
     assert shapes == [(32, 10, 1, 16, 16), (8, 10, 1, 16, 16), (32, 1, 16, 16), (8, 1, 16, 16)]
+
+
+@pytest.mark.parametrize(("asked", "taken"), [(0, 8), (3, 3), (1000, 8)])
+def test_a_run_loads_and_validates_on_as_many_of_the_first_cases_as_asked(
+    train_small: Train, file_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, asked: int, taken: int
+) -> None:
+    validated, validate = [], Training.validate
+
+    def record(training, cases, batch):
+        validated.append(cases.arrays["index"].tolist())
+        return validate(training, cases, batch)
+
+    monkeypatch.setattr(Training, "validate", record)
+    train_small("run", f"train.validation_cases={asked}", epochs=1)
+    own = CaseDataset(file_of("poisson"), "validation")
+    assert validated == [own.store.read(own.positions, "index")["index"][:taken].tolist()]
 
 
 @pytest.mark.parametrize("changes", [(), ("train.learning_rate=1e38", "train.warmup=0", "train.averaging=0")])

@@ -64,13 +64,19 @@ class CaseDataset(Dataset[Batch]):
         require_frames(self.settings)
         return torch.from_numpy(self.store.read(self.positions[[position]], "pattern")["pattern"][0])
 
-    def to_device(self, device: str | torch.device, *, trained_frames_only: bool = False) -> "DeviceCases":
-        """Copy the split into the memory of a device, once; all frames, or only those up to 20 s for training."""
-        target = torch.device(device)
+    def to_device(
+        self, device: str | torch.device, *, trained_frames_only: bool = False, first: int | None = None
+    ) -> "DeviceCases":
+        """Copy the split into the memory of a device, once.
+
+        trained_frames_only   of a transient problem only the frames up to 20 s, which are those for training
+        first                 only that many cases, those that come first
+        """
+        target, positions = torch.device(device), self.positions[:first]
         frames = slice(count_trained_frames(self.settings) if trained_frames_only else None)
-        names = list(read_cases(self.store, self.positions[:0]))
+        names = list(read_cases(self.store, positions[:0]))
         try:
-            arrays = {name: load(self.store, name, self.positions, frames, target) for name in names}
+            arrays = {name: load(self.store, name, positions, frames, target) for name in names}
             return DeviceCases(self.settings, arrays)
         except torch.OutOfMemoryError as error:
             raise ValueError(

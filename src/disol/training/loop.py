@@ -108,12 +108,11 @@ class Training:
 
     @torch.no_grad()
     def validate(self, cases: DeviceCases, batch: int) -> float:
-        """Return the mean loss of the averaged network over as many cases as the settings say, in float32."""
-        count = min(self.settings.validation_cases or len(cases), len(cases))
+        """Return the mean loss of the averaged network over all cases, in float32."""
         total = torch.zeros((), device=self.fabric.device)
-        for stacked, counts in validation_batches(cases, count, batch, self.share):
+        for stacked, counts in validation_batches(cases, batch, self.share):
             total += torch.where(counts, self.validator(self.formatted(stacked)), 0.0).sum()
-        return reduce(self.fabric, total, "sum") / count
+        return reduce(self.fabric, total, "sum") / len(cases)
 
     def try_steps(self, batch: Batch) -> float:
         """Compile, then return the seconds of a step, without taking any."""

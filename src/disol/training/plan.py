@@ -52,15 +52,13 @@ def plan_epoch(cases: DeviceCases, symmetries: Symmetries, *, seed: int, epoch: 
     return EpochPlan(indices.reshape(shape), frames, elements.reshape(shape))
 
 
-def validation_batches(
-    cases: DeviceCases, count: int, batch: int, share: Share
-) -> Iterator[tuple[Batch, Bool[Tensor, " case"]]]:
-    """Stack the first `count` cases once, the frames of a transient problem in turn, and tell which cases count.
+def validation_batches(cases: DeviceCases, batch: int, share: Share) -> Iterator[tuple[Batch, Bool[Tensor, " case"]]]:
+    """Stack all cases once, the frames of a transient problem in turn, and tell which cases count.
 
     The last batch is filled up with cases that do not count, so that all have one shape.
     """
-    for start in range(0, count, batch):
+    for start in range(0, len(cases), batch):
         places = torch.arange(start, start + batch, device=cases.device)[share.places]
-        indices = places % count
+        indices = places % len(cases)
         frames = indices % cases.num_trained_frames if cases.settings.times else None
-        yield cases.batch(indices, frames=frames), places < count
+        yield cases.batch(indices, frames=frames), places < len(cases)

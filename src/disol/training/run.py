@@ -117,7 +117,9 @@ class Run:
         self.fabric = fabric
         self.training = Training(fabric, task.network, settings)
         self.cases = task.train.to_device(fabric.device, trained_frames_only=True)
-        self.validation_cases = task.validation.to_device(fabric.device, trained_frames_only=True)
+        self.validation_cases = task.validation.to_device(
+            fabric.device, trained_frames_only=True, first=settings.validation_cases or None
+        )
         elements = elements_of(task.problem) if settings.symmetry else (IDENTITY,)
         self.symmetries = Symmetries.of(elements, self.cases.settings, fabric.device)
         limit = None if task.minutes is None else 60 * task.minutes
