@@ -62,7 +62,11 @@ def test_generate_info_and_export_tell_the_same_story(tmp_path):
     made = run(*options, "--out", "cases.h5", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert "10 of 10 cases generated" in made.stdout
-    assert "nothing to do" in run(*options, "--out", "cases.h5", "--resume", cwd=tmp_path).stdout
+    resumed = run(*options, "--out", "cases.h5", "--resume", cwd=tmp_path).stdout
+    assert "nothing to do" in resumed
+    assert "note:" not in resumed
+    mistyped = run(*options, "--out", "case.h5", "--resume", cwd=tmp_path)
+    assert "note: nothing to resume in case.h5: starting a new file" in mistyped.stdout
     again = run(*options, "--out", "cases.h5", cwd=tmp_path)
     assert again.returncode == 2
     assert "exists already" in again.stderr
@@ -125,6 +129,10 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
     again = run(*options, cwd=tmp_path)
     assert again.returncode == 2
     assert len(again.stderr.strip().splitlines()) == 1
+    resumed = run(*options, "--resume", cwd=tmp_path)
+    assert resumed.stdout == trained.stdout
+    mistyped = run(*options, "--out", "rum", "--resume", cwd=tmp_path)
+    assert mistyped.stdout.startswith("note: nothing to resume in rum: starting a new run\nrum: validation loss")
 
 
 def test_models_are_listed_with_their_sizes():

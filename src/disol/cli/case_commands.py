@@ -16,6 +16,7 @@ from disol.cli.app import (
     Sequence,
     console,
     largest_of,
+    note,
     print_rows,
 )
 
@@ -91,7 +92,7 @@ def generate(
     resolution: Resolution = None,
     device: DeviceName = "auto",
     workers: Annotated[int | None, typer.Option(help="Processes that draw; one per core unless given.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished file.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished file, or start one.")] = False,
     backend: Annotated[str, typer.Option(help="Where workers run: local, or dask with --scheduler.")] = "local",
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler.")] = None,
 ) -> None:
@@ -103,6 +104,8 @@ def generate(
         )
     from disol.data import generate as generate_cases
 
+    if resume and not out.exists():
+        note(f"nothing to resume in {out}: starting a new file")
     report = generate_cases(
         problem,
         cases,

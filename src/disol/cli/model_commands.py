@@ -25,14 +25,17 @@ def train(
     start: Annotated[
         str | None, typer.Option(help="A shipped model or a run whose weights to begin with, to train them further.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run, or start one.")] = False,
     device: DeviceName = "auto",
     seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
 ) -> None:
     """Train a model on a file of cases."""
     from disol.inference.loading import find_folder
     from disol.training import train as train_model
+    from disol.training.folder import is_vacant
 
+    if resume and is_vacant(out):
+        note(f"nothing to resume in {out}: starting a new run")
     report = train_model(
         problem,
         data,

@@ -34,7 +34,7 @@ class RunFolder:
 
     def require_new(self) -> None:
         """Refuse a folder that holds something."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if not is_vacant(self.path):
             raise ValueError(f"{self.path} exists already. Resume it, remove it, or choose another --out.")
 
     def find_finished(self) -> Checkpoint | None:
@@ -96,6 +96,11 @@ class RunFolder:
     def drop_last(self) -> None:
         """Remove what only continuing needs."""
         shutil.rmtree(self.last, ignore_errors=True)
+
+
+def is_vacant(folder: Path) -> bool:
+    """Tell whether nothing is there: no folder, or an empty one."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
 def is_checkpoint(folder: Path) -> bool:
