@@ -57,6 +57,26 @@ def test_pictures_and_numbers_are_written_for_every_problem(kind, files, tmp_pat
             assert np.asarray(image.convert("L")).std() > 5  # not blank
 
 
+def test_an_evaluation_replaces_the_one_before_and_nothing_else(files, tmp_path):
+    model = create_model("disol", "poisson", **TINY)
+    before = write_evaluation(evaluate(model, [files["poisson"], files["shapes"]]), tmp_path)
+    (tmp_path / "shapes-cases.csv").write_text("edited by hand")
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "other-cases.csv").touch()
+    after = write_evaluation(evaluate(model, files["poisson"]), tmp_path)
+    kept = {tmp_path / name for name in ("shapes-cases.csv", "notes.txt", "other-cases.csv")}
+    assert set(tmp_path.iterdir()) == {*after, *kept}
+    assert {path.name for path in set(before) - set(after)} == {"shapes-cases.csv", "shapes-examples.png"}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"written": {"mine.csv": 1}}', '{"format": "disol evaluation 1"}'])
+def test_a_file_that_is_no_evaluation_removes_nothing(content, files, tmp_path):
+    (tmp_path / "evaluation.json").write_text(content)
+    (tmp_path / "mine.csv").touch()
+    written = write_evaluation(evaluate(create_model("disol", "poisson", **TINY), files["poisson"]), tmp_path)
+    assert set(tmp_path.iterdir()) == {*written, tmp_path / "mine.csv"}
+
+
 def test_amplitude_models_get_a_scatter_plot(files, tmp_path):
     evaluation = evaluate(create_model("disol-amplitude", "poisson", **TINY), files["poisson"], out=tmp_path)
     assert {path.name for path in tmp_path.glob("*.png")} == {"errors.png", "amplitudes.png"}

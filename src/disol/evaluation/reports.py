@@ -1,9 +1,10 @@
 """Evaluations as files: numbers as JSON and CSV, and pictures."""
 
 import csv
+import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,47 @@ from disol.evaluation.spreads import draw_amplitudes, draw_errors, draw_errors_o
 from disol.files import written_whole
 
 FORMAT = "disol evaluation 1"
+SUMMARY = "evaluation.json"
 
 
 def write_evaluation(evaluation: Evaluation, out: str | Path) -> list[Path]:
-    """Write everything into a folder and return the files, `evaluation.json` last: where it is, all of them are."""
+    """Write everything into a folder and return the files, `evaluation.json` last: where it is, all of them are.
+
+    An earlier evaluation in that folder is removed; other files are not touched.
+    """
     folder = Path(out)
+    remove_evaluation(folder)
     written = [write_cases(file, folder / f"{file.name}-cases.csv") for file in evaluation.files]
     for name, figure in draw_evaluation(evaluation):
         with written_whole(folder / name) as path:
             figure.savefig(path, dpi=150)
         written.append(folder / name)
-    return [*written, write_summary(evaluation, folder / "evaluation.json")]
+    return [*written, write_summary(evaluation, folder / SUMMARY, written)]
+
+
+def remove_evaluation(folder: Path) -> None:
+    """Remove the files that an earlier evaluation lists, if they are still as it wrote them, and the list last."""
+    try:
+        earlier = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # there is none, or it is no evaluation
+    written = earlier.get("written") if isinstance(earlier, dict) and earlier.get("format") == FORMAT else None
+    if not isinstance(written, dict):
+        return
+    try:
+        for name, content in written.items():
+            if (folder / name).is_file() and digest(folder / name) == content:
+                (folder / name).unlink()
+        (folder / SUMMARY).unlink()
+    except OSError as error:
+        raise ValueError(
+            f"Cannot replace the evaluation in {folder}: {error.strerror or error}. Choose another --out."
+        ) from error
+
+
+def digest(path: Path) -> str:
+    """Return what tells the content of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def draw_evaluation(evaluation: Evaluation) -> Iterator[tuple[str, Figure]]:
@@ -42,9 +73,10 @@ def draw_evaluation(evaluation: Evaluation) -> Iterator[tuple[str, Figure]]:
         yield "amplitudes.png", draw_amplitudes(evaluation)
 
 
-def write_summary(evaluation: Evaluation, path: Path) -> Path:
-    """Write what was evaluated and the summaries as JSON; a number that is not finite becomes null."""
-    content = json.dumps(finite(as_dict(evaluation)), indent=2, ensure_ascii=False, allow_nan=False)
+def write_summary(evaluation: Evaluation, path: Path, written: Sequence[Path] = ()) -> Path:
+    """Write what was evaluated, the summaries and what else was written as JSON; numbers not finite become null."""
+    found = finite(as_dict(evaluation)) | {"written": {file.name: digest(file) for file in written}}
+    content = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False)
     with written_whole(path) as temporary:
         temporary.write_text(content + "\n", encoding="utf-8")
     return path
