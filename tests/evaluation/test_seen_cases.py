@@ -55,6 +55,13 @@ def test_cases_that_another_file_repeats_are_counted(run, files, tmp_path):
         assert (known["source"] == own["source"]).all()
 
 
+def test_cases_that_are_repeated_at_another_resolution_are_counted(run, files):
+    found = evaluate(run, files["fine"])
+    assert (found.splits, len(found.files[0])) == (("all",), 2)
+    assert any("trained on 2 of these 2 cases" in note for note in found.notes)
+    assert not any("validation cases alone" in note for note in found.notes)
+
+
 def test_another_seed_or_shift_repeats_nothing(run, tmp_path):
     for number, settings in enumerate(({"seed": 4}, {"seed": 3, "shift": "all"})):
         path = tmp_path / f"{number}.h5"

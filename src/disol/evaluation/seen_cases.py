@@ -11,6 +11,7 @@ from jaxtyping import Int
 from disol.data.recipe import SPLITS, StoreSettings
 
 DATA = "data."  # how a run names the settings of its file
+FREE = ("num_cases", "resolution")  # settings that leave alone what is drawn for each case
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,16 @@ NONE_KNOWN = SeenCases(np.zeros(0, dtype=np.int64), is_training_file=False)
 def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> SeenCases:
     """Compare the settings of a file with those of the training file, where the metrics of a checkpoint hold them.
 
-    A case is a function of its file's settings and its number: files that differ in their size alone share cases.
+    A case is a function of its file's settings and its number: files that differ in their size or their resolution
+    alone share cases, for every resolution shows the same case.
     """
     run = metrics.get("run")
-    trained = {name: value for name, value in run.items() if name.startswith(DATA)} if isinstance(run, dict) else {}
-    size = trained.get(f"{DATA}num_cases")
-    stored = {f"{DATA}{name}": value for name, value in asdict(settings).items() if name != "package_version"}
-    if not isinstance(size, int) or {**json.loads(json.dumps(stored)), f"{DATA}num_cases": size} != trained:
+    known = run if isinstance(run, dict) else {}
+    trained = {name.removeprefix(DATA): value for name, value in known.items() if name.startswith(DATA)}
+    stored = {name: value for name, value in asdict(settings).items() if name != "package_version"}
+    free = {name: trained.get(name) for name in FREE}
+    if not isinstance(free["num_cases"], int) or {**json.loads(json.dumps(stored)), **free} != trained:
         return NONE_KNOWN
-    codes = replace(settings, num_cases=size).split_codes
-    return SeenCases(np.flatnonzero(codes == SPLITS.index("train")), is_training_file=size == settings.num_cases)
+    codes = replace(settings, num_cases=free["num_cases"]).split_codes
+    is_training_file = all(stored[name] == free[name] for name in FREE)
+    return SeenCases(np.flatnonzero(codes == SPLITS.index("train")), is_training_file)
