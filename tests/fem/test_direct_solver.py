@@ -25,6 +25,14 @@ def test_the_backward_error_of_no_number_is_none():
     assert solver.backward_error(np.zeros(2), np.zeros(2)) == 0
 
 
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_solutions_of_any_size_are_checked(size):
+    solver = DirectSolver(sparse.csc_array(np.diag([1.0, 2.0])))
+    load = size * np.ones(2)
+    assert solver.backward_error(solver.solve(load), load) < 1e-15
+    assert solver.backward_error(load, load) > 0.1
+
+
 def threads_of_blas():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
