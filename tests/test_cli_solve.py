@@ -239,6 +239,7 @@ def test_a_resolution_that_was_not_trained_is_one_note(home, capsys, monkeypatch
         (["--source", "z*x"], "'z' is not allowed"),
         (["--source", "1/(x - x)"], "not finite at x ="),
         (["--source", "[link]x"], "'[link]x'"),
+        (["--source", "1e39*x"], "source must not exceed 3.4e+38, for networks compute in float32"),
         (["--resolution", "8"], "--resolution must lie in [16, 1024], got 8"),
         (["--resolution", "many"], "--resolution"),
         (["--device", "tpu"], "Unknown device 'tpu'"),

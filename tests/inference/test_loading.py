@@ -54,6 +54,19 @@ def test_inputs_of_another_shape_are_one_clear_error(folder, inputs):
         disol.load(folder).predict(inputs)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([np.zeros((3, 32, 32)), np.zeros((3, 16, 16))], "inputs must be one array, got rows or cases of different"),
+        (torch.zeros(1, 3, 32, 32, requires_grad=True), "inputs must be what NumPy reads as an array, got a Tensor"),
+        (np.full((1, 3, 32, 32), -1e39), r"inputs must not exceed 3.4e\+38.*got 1.0e\+39"),
+    ],
+)
+def test_inputs_that_are_no_float32_array_are_one_clear_error(folder, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        disol.load(folder).predict(inputs)
+
+
 def test_a_model_of_another_problem_is_one_clear_error(folder):
     with pytest.raises(ValueError, match="trained on 'poisson', not 'heat'"):
         disol.load(folder, problem="heat")

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from exact_engine import exact_model, own_terms
 
 import disol
@@ -27,6 +28,9 @@ WRONG = {
     "empty domain": {"domain": np.zeros((32, 32))},
     "grey domain": {"domain": np.full((32, 32), 0.5)},
     "ragged domain": {"domain": [[1, 1], [1]]},
+    "masks of two grids": {"domain": [np.ones((32, 32)), np.ones((16, 16))]},
+    "tensor with gradients": {"source": torch.ones(32, 32, requires_grad=True)},
+    "tensors with gradients": {"source": [torch.ones(32, 32, requires_grad=True)] * 2},
     "other shape": {"dirichlet": np.ones((8, 8))},
     "nothing pinned": {"dirichlet": np.zeros((32, 32))},
     "pinned outside": {"dirichlet": np.ones((32, 32))},
@@ -54,6 +58,18 @@ def test_an_error_in_a_batch_names_the_case(model):
     domains = np.stack([terms["domain"], np.zeros((32, 32))])
     with pytest.raises(ValueError, match="Case 1: domain is empty"):
         model.solve(**terms | {"domain": domains})
+
+
+@pytest.mark.parametrize(("problem", "name"), [("poisson", "source"), ("heat", "initial"), ("elasticity", "force_y")])
+def test_loads_beyond_the_range_of_networks_are_refused(tmp_path, problem, name):
+    model, terms = exact_model(tmp_path / "model", problem), own_terms(problem)
+    loads = terms | {name: 1e39 * terms["domain"]}
+    message = rf"{name} must not exceed 3.4e\+38, for networks compute in float32, got 1.0e\+39. Use other units"
+    with pytest.raises(ValueError, match=message):
+        model.solve(**loads)
+    with pytest.raises(ValueError, match=f"Case 1: {message}"):
+        model.solve(**terms | {name: np.stack([terms["domain"], 1e39 * terms["domain"]])})
+    assert disol.solve_exact(problem, **loads).amplitude > 1e34
 
 
 def test_batches_of_different_lengths_are_refused(model):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import disol
 
@@ -75,6 +76,13 @@ SCALAR_ERRORS = {
     "NaN source": (changed("source", (5, 5), value=np.nan), "source holds NaN or infinite"),
     "infinite source": (changed("source", (5, 5), value=np.inf), "source holds NaN or infinite"),
     "NaN mask": (changed("domain", (5, 5), value=np.nan), "domain holds NaN"),
+    "ragged domain": ({"domain": [[1, 1], [1]]}, "domain must be one array, got rows or cases of different sizes"),
+    "masks of two grids": ({"domain": [np.ones((4, 4)), np.ones((8, 8))]}, "cases of different sizes"),
+    "tensor with gradients": (
+        {"source": torch.ones(SIDE, SIDE, requires_grad=True)},
+        r"source must be what NumPy reads as an array, got a Tensor: .*requires grad.* Pass tensors as tensor.detach",
+    ),
+    "tensor that is nowhere": ({"domain": torch.ones(SIDE, SIDE, device="meta")}, "domain must be what NumPy reads"),
     "missing source": ({"source": None}, "real numbers"),
     "unknown term": ({"sources": 1}, "no 'sources'.*domain, dirichlet, source"),
     "unknown element": ({"element": "q2"}, "q1, p1"),
@@ -118,6 +126,8 @@ HEAT_ERRORS = {
     "no time": ({"times": []}, "list of numbers"),
     "NaN time": ({"times": [np.nan]}, "finite"),
     "words": ({"times": ["soon"]}, "list of numbers"),
+    "ragged times": ({"times": [[2.0], [2.0, 4.0]]}, "times must be one array"),
+    "table of times": ({"times": np.ones((30, 30))}, r"list of numbers, got shape \(30, 30\)"),
     "no initial field": ({"initial": None}, "real numbers"),
     "published": ({"conventions": "published"}, "only the conventions 'paper'"),
     "no steps": ({"steps_per_frame": 0}, "at least 1"),

@@ -13,7 +13,7 @@ from disol.inference.request import read_request
 from disol.inference.solution import Solution
 from disol.models import Checkpoint
 from disol.problems import Case
-from disol.problems.checks import Unchecked
+from disol.problems.checks import Unchecked, as_array, float32_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +57,13 @@ class Model:
         self, inputs: Float32[np.ndarray, "batch channel height width"] | Unchecked
     ) -> Float32[np.ndarray, "batch ..."]:
         """Run the network on stacked channels: patterns, or ln amplitudes if that is what it predicts."""
-        stacked = np.asarray(inputs)
+        stacked = as_array("inputs", inputs)
         if stacked.ndim != 4 or stacked.dtype.kind not in "biuf":
             raise ValueError(
                 f"inputs must be numbers [batch, {len(self.channels)}, height, width], got {stacked.dtype} "
                 f"{stacked.shape}. Stack the channels {', '.join(self.channels)}."
             )
-        return self.engine(stacked.astype(np.float32))
+        return self.engine(float32_array("inputs", stacked))
 
     def solve(self, case: Case | Unchecked | None = None, **data: Unchecked) -> Solution:
         """Solve a drawn case, or a user's own data by name, as `solve_exact` takes them.
@@ -93,13 +93,12 @@ class Model:
             )
         found = answer(request, self.engine, self.engine.device, separate_fields=self.normalisation == "component")
         terms = [each.terms for each in request.cases]
-        inputs = np.stack([each.equation.encode(each.terms, each.rules) for each in request.cases])
         solutions = Solution(
             self.problem,
             self.conventions,
             self.channels,
             self.fields,
-            inputs,
+            np.stack(request.inputs),
             np.stack([each["domain"] for each in terms]),
             found.pattern,
             found.amplitude,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float32
 
 from disol.fem import ELEMENTS
 from disol.inference.parts import Part, split_load
@@ -18,16 +19,18 @@ class Request:
     """The checked cases to solve.
 
     parts      of the load of each case, as networks know them
+    inputs     the channels of each case as it was given
     is_batch   an answer needs a batch axis
     """
 
     cases: list[Posed]
     parts: list[list[Part]]
+    inputs: list[Float32[np.ndarray, "channel height width"]]
     is_batch: bool
 
     def __getitem__(self, which: slice) -> "Request":
         """Return some of the cases."""
-        return replace(self, cases=self.cases[which], parts=self.parts[which])
+        return replace(self, cases=self.cases[which], parts=self.parts[which], inputs=self.inputs[which])
 
 
 def read_request(trained: Problem, conventions: str, case: Case | Unchecked | None, data: dict[str, Any]) -> Request:
@@ -41,16 +44,24 @@ def read_request(trained: Problem, conventions: str, case: Case | Unchecked | No
         require_same(trained, conventions, case)
         posed = require_trained(trained, pose(case, **data))
         # Drawing has scaled the load already, on the one sampling that all resolutions of a case share.
-        return Request([posed], [parts_of(posed) if data else [Part(1.0, posed.terms)]], is_batch=False)
+        parts = parts_of(posed) if data else [Part(1.0, posed.terms)]
+        return Request([posed], [parts], [channels_of(posed)], is_batch=False)
     rows, is_batch = spread(trained, data)
-    cases, parts = [], []
+    request = Request([], [], [], is_batch)
     for number, row in enumerate(rows):
         try:
-            cases.append(require_trained(trained, pose(trained, conventions=conventions, **row)))
-            parts.append(parts_of(cases[-1]))
+            posed = require_trained(trained, pose(trained, conventions=conventions, **row))
+            request.cases.append(posed)
+            request.parts.append(parts_of(posed))
+            request.inputs.append(channels_of(posed))
         except ValueError as error:
             raise ValueError(f"Case {number}: {error}" if is_batch else str(error)) from error
-    return Request(cases, parts, is_batch)
+    return request
+
+
+def channels_of(posed: Posed) -> Float32[np.ndarray, "channel height width"]:
+    """Stack the channels of a case."""
+    return posed.equation.encode(posed.terms, posed.rules)
 
 
 def parts_of(posed: Posed) -> list[Part]:
@@ -110,5 +121,5 @@ def holds_cases(name: str, value: Unchecked) -> bool:
         return True
     try:
         return np.ndim(value) == 3
-    except ValueError:  # rows of different lengths, which the checks of a single case describe
+    except (ValueError, TypeError, RuntimeError):  # no array, which the checks of a single case describe
         return False

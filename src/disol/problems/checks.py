@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Float32, Shaped
 
 from disol.fields import Field, Source
 from disol.geometry import parts
@@ -24,9 +24,24 @@ def whole_number(name: str, value: object) -> int:
     return int(value)
 
 
+def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
+    """See nested lists, tensors and the like as one array."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be one array, got rows or cases of different sizes. Give all of them one shape."
+        ) from None
+    except (TypeError, RuntimeError) as error:  # of tensors that are not on the CPU, need gradients, or are bfloat16
+        raise ValueError(
+            f"{name} must be what NumPy reads as an array, got a {type(value).__name__}: {str(error).rstrip('.')}. "
+            "Pass tensors as tensor.detach().float().cpu()."
+        ) from None
+
+
 def real_array(name: str, value: object, shape: tuple[int, ...] | None) -> Float[np.ndarray, "height width"]:
     """Read a finite two-dimensional array of real numbers."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
     if array.ndim != 2 or array.size == 0:
@@ -36,6 +51,18 @@ def real_array(name: str, value: object, shape: tuple[int, ...] | None) -> Float
     if not np.isfinite(array).all():
         raise ValueError(f"{name} holds NaN or infinite values. Replace them; outside the domain use 0.")
     return array.astype(float)
+
+
+def float32_array(name: str, value: Shaped[np.ndarray, "..."]) -> Float32[np.ndarray, "..."]:
+    """Round numbers to the precision of networks, whose range is smaller."""
+    try:
+        with np.errstate(over="raise"):
+            return value.astype(np.float32)
+    except FloatingPointError:
+        raise ValueError(
+            f"{name} must not exceed {np.finfo(np.float32).max:.1e}, for networks compute in float32, "
+            f"got {np.abs(value).max():.1e}. Use other units."
+        ) from None
 
 
 def mask_array(name: str, value: object, shape: tuple[int, ...] | None = None) -> Mask:

@@ -69,7 +69,7 @@ class ElasticityProblem(Problem):
     def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "channel height width"]:
         """Stack domain, fixed pixels and forces."""
         del conventions  # both write the channels alike
-        return np.stack([terms[name] for name in self.terms]).astype(np.float32)
+        return self.stack([terms[name] for name in self.terms])
 
     def check(self, terms: Terms) -> Terms:
         """Read domain, fixed pixels and forces."""

@@ -82,7 +82,7 @@ class HeatProblem(Problem):
         domain = terms["domain"]
         time = np.full(domain.shape, terms["times"][0] / TRAINED_UNTIL)
         sampled = [at_pixels(terms[name], domain) for name in ("source", "initial")]
-        return np.stack([domain, terms["dirichlet"], *sampled, time]).astype(np.float32)
+        return self.stack([domain, terms["dirichlet"], *sampled, time])
 
     def check(self, terms: Terms) -> Terms:
         """Read domain, Dirichlet pixels, source, initial field and times."""
@@ -97,9 +97,10 @@ class HeatProblem(Problem):
 
     def check_times(self, times: Sequence[float] | Unchecked) -> tuple[float, ...]:
         """Read times that backward Euler meets: multiples of the step from 0 on."""
-        values = np.atleast_1d(np.asarray(times))
+        values = np.atleast_1d(checks.as_array("times", times))
         if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
-            raise ValueError(f"times must be a list of numbers, got {times!r}. Pass seconds, such as [2, 8, 14, 20].")
+            given = repr(times) if values.ndim == 1 else f"shape {values.shape}"
+            raise ValueError(f"times must be a list of numbers, got {given}. Pass seconds, such as [2, 8, 14, 20].")
         if not np.isfinite(values).all() or (values < 0).any():
             raise ValueError(f"times must be finite and not negative, got {times!r}. Pass seconds from 0 on.")
         steps = values / self.step

@@ -1,7 +1,7 @@
 """What every problem has: channels, a way to draw, encode, check and solve a case, and how fields are normalised."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Float32, Shaped
 from disol.channels import ChannelLayout
 from disol.fem import Element, System
 from disol.geometry import Raster, Segment
+from disol.problems.checks import float32_array
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import Distribution
 
@@ -95,6 +96,12 @@ class Problem(ABC):
     @abstractmethod
     def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "channel height width"]:
         """Stack the terms of a case into a network's input channels."""
+
+    def stack(
+        self, values: Sequence[Shaped[np.ndarray, "height width"]]
+    ) -> Float32[np.ndarray, "channel height width"]:
+        """Stack the values of each channel in the precision of networks, or say which is too large for it."""
+        return np.stack([float32_array(name, value) for name, value in zip(self.channels, values, strict=True)])
 
     @abstractmethod
     def check(self, terms: Terms) -> Terms:

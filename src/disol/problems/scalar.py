@@ -65,7 +65,7 @@ class ScalarProblem(Problem):
             values = pixel_means(nodal_load(domain, source) * ~nodes_touching(dirichlet)) * domain
         else:
             values = at_pixels(source, domain)
-        return np.stack([domain, dirichlet, values]).astype(np.float32)
+        return self.stack([domain, dirichlet, values])
 
     def check(self, terms: Terms) -> Terms:
         """Read domain, Dirichlet pixels and source."""
