@@ -17,6 +17,7 @@ from disol.inference.parts import Part
 from disol.inference.request import Request
 from disol.problems import Posed
 from disol.problems.heat import TRAINED_UNTIL, HeatProblem
+from disol.problems.problem import component_pattern
 from disol.solvers import DiscreteOperator, from_systems
 from disol.solvers.memory import USABLE, cases_at_once, free_bytes_of_host
 
@@ -231,5 +232,6 @@ def normalised(
 ) -> Frames:
     """Scale fields as `problems` does, to U / max |U| or ½ + ½ U_c / max |U_c|; a zero field has a zero pattern."""
     size = spread(amplitude, field)
-    scaled = field / np.where(size > 0, size, 1.0)
-    return scaled if amplitude.ndim == 1 else np.where((size > 0) & domain[:, None], 0.5 + 0.5 * scaled, 0.0)
+    if amplitude.ndim > 1:
+        return component_pattern(field, size, domain[:, None])
+    return field / np.where(size > 0, size, 1.0)

@@ -133,8 +133,13 @@ def normalise(
 def normalise_components(
     field: Float[np.ndarray, "field height width"], domain: Bool[np.ndarray, "height width"]
 ) -> tuple[Float[np.ndarray, "field height width"], Float[np.ndarray, " field"]]:
-    """u_c = ½ + ½ U_c / max|U_c| on the domain, 0 outside; a zero component has a zero pattern."""
+    """u_c = ½ + ½ U_c / max|U_c|, one amplitude for each component."""
     size = np.abs(field[:, domain]).max(axis=1)
-    moving = (size > 0)[:, None, None]
-    scaled = field / np.where(moving, size[:, None, None], 1.0)
-    return np.where(moving & domain, 0.5 + 0.5 * scaled, 0.0), size
+    return component_pattern(field, size[:, None, None], domain), size
+
+
+def component_pattern(
+    field: Float[np.ndarray, "*shape"], size: Float[np.ndarray, "..."], domain: Bool[np.ndarray, "..."]
+) -> Float[np.ndarray, "*shape"]:
+    """½ + ½ U_c / size on the domain, 0 outside; a component of size 0 has a zero pattern."""
+    return np.where((size > 0) & domain, 0.5 + 0.5 * (field / np.where(size > 0, size, 1.0)), 0.0)
