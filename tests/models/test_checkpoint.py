@@ -180,7 +180,7 @@ def edit_card(path, **changes):
         ({"format": "other"}, "must have the format 'disol checkpoint 1', got 'other'"),
         ({"surprise": 1}, "also has surprise. Use the version of disol that wrote it"),
         ({"problem": "gone"}, "lacks problem"),
-        ({"problem": "stokes"}, "Unknown problem 'stokes'"),
+        ({"problem": "stokes"}, "trained on 'stokes', which is not among poisson, .* Pass that problem too"),
         ({"model": "fnn"}, "Unknown model 'fnn'"),
         ({"conventions": "mine"}, "Unknown conventions 'mine'"),
         ({"resolution": "64"}, "resolution of .* must not be '64'"),

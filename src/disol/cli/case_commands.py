@@ -66,7 +66,7 @@ def draw(
     started = time.perf_counter()
     case = draw_case(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)
     drawn = time.perf_counter()
-    times: dict[str, Any] = {"times": HEAT_TIMES} if case.problem == "heat" else {}
+    times: dict[str, Any] = {"times": HEAT_TIMES} if "times" in case.terms else {}
     exact = solve_exact(case, element=element, **times)
     solved = time.perf_counter()
     write(out, case, exact)

@@ -11,7 +11,7 @@ from disol.models.network import Network
 from disol.models.table import find_model, name_of
 from disol.problems import Problem
 from disol.problems.checks import Unchecked
-from disol.problems.table import find_conventions, find_problem
+from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
 FORMAT = "disol checkpoint 1"
 Normalisation = Literal["joint", "component"]
@@ -86,6 +86,11 @@ class Card:
 
     def find_problem(self, source: object, asked: str | Problem | Unchecked = None) -> Problem:
         """Return the problem with the numbers it was trained with; a problem asked for must be the same one."""
+        if asked is None and self.problem not in PROBLEMS:
+            raise ValueError(
+                f"{source} was trained on {self.problem!r}, which is not among {', '.join(PROBLEMS)}. "
+                "Pass that problem too, as in disol.load(folder, problem) or load_checkpoint(folder, problem)."
+            )
         problem = find_problem(self.problem if asked is None else asked)
         if problem.name != self.problem:
             raise ValueError(
