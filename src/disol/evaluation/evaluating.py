@@ -42,7 +42,7 @@ def evaluate(
     batch      cases predicted at once; the numbers do not depend on it
     split      "train", "validation" or "all"; unless given all, but of the file the model was trained on "validation"
     frames     of a transient problem, in seconds; 2, 8, 14, 20, 30, 40 and 50 s unless given, or "all"
-    out        a folder for tables and pictures
+    out        a folder for tables and pictures, where they replace those of an earlier evaluation
     progress   show a progress bar, if standard error is a terminal
     """
     subject = read_subject(model)
