@@ -1,17 +1,15 @@
 """The kernels for narrow convolutions against torch's in float64: on a GPU, or on a CPU in Triton's interpreter."""
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 pytest.importorskip("triton", reason="the kernels need Triton")
 
-import triton.language as tl
-from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
-
 from disol.nn.convolution import Stencil
 from disol.nn.narrow_convolution import convolve_stencil, narrow_convolution, stencil_gradient
+
+pytestmark = pytest.mark.usefixtures("products_of_bfloat16")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -32,21 +30,6 @@ SHAPES = [
 # results to 8 bits, where a GPU rounds.
 TOLERANCE = {torch.float32: 1e-3 if DEVICE == "cuda" else 2e-6, torch.bfloat16: 8e-3}
 CLOSE = TOLERANCE[torch.float32]
-
-
-@pytest.fixture(autouse=True)
-def products_of_bfloat16(monkeypatch):
-    """Let the interpreter multiply bfloat16: it keeps such numbers as 16 bits, and multiplies those as integers."""
-    multiply = InterpreterBuilder.create_dot
-
-    def widened(handle):
-        if handle.dtype.scalar != tl.bfloat16:
-            return handle
-        return TensorHandle((handle.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
-
-    monkeypatch.setattr(
-        InterpreterBuilder, "create_dot", lambda self, a, b, *rest: multiply(self, widened(a), widened(b), *rest)
-    )
 
 
 def operands(shape, dtype, seed=0):

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from disol.channels import ChannelLayout
-from disol.models.disol import DiSOLConfig, LocalContributions, Readout, assembly_of
+from disol.models.disol import DiSOLConfig, LocalContributions, assembly_of, readout_of
 from disol.models.network import Network
 from disol.nn import domain_mean
 
@@ -20,7 +20,7 @@ class DiSOLAmplitude(Network):
         super().__init__(config, channels, fields)
         self.local_operator = LocalContributions(config, channels)
         self.assembly = assembly_of(config)
-        self.readout = Readout(config, num_outputs=1)
+        self.readout = readout_of(config, num_outputs=1)
 
     def forward(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, " batch"]:
         """Return ln u_lim as the mean of S(A(J(X))) over the domain."""

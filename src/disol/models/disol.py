@@ -14,9 +14,8 @@ from disol.nn import (
     ChannelMixing,
     Downsampling,
     MultiscaleAssembly,
-    SpatialAttention,
+    Readout,
     SplitFusion,
-    pointwise_head,
     project,
     stencil_stem,
 )
@@ -99,7 +98,7 @@ class DiSOL(Network):
         super().__init__(config, channels, fields)
         self.local_operator = LocalContributions(config, channels)
         self.assembly = assembly_of(config)
-        self.readout = Readout(config, len(fields))
+        self.readout = readout_of(config, len(fields))
 
     def forward(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
         """û = P_m[S(A(J(X)))]."""
@@ -126,21 +125,6 @@ class LocalContributions(nn.Module):
         return self.stem(self.mixing(self.fusion(inputs)))
 
 
-class Readout(nn.Module):
-    """S: weigh the pixels, then read each one out by the same perceptron."""
-
-    def __init__(self, config: DiSOLConfig, num_outputs: int) -> None:
-        super().__init__()
-        self.attention = SpatialAttention(config.attention_kernel) if config.attention else nn.Identity()
-        self.head = pointwise_head(config.width, config.head_width, num_outputs, config.head_layers)
-
-    def forward(
-        self, assembled: Float[Tensor, "batch channel height width"]
-    ) -> Float[Tensor, "batch output height width"]:
-        """Return S(z)."""
-        return self.head(self.attention(assembled))
-
-
 def assembly_of(config: DiSOLConfig) -> MultiscaleAssembly:
     """Build A."""
     return MultiscaleAssembly(
@@ -151,6 +135,17 @@ def assembly_of(config: DiSOLConfig) -> MultiscaleAssembly:
         downsampling=config.downsampling,
         level_expansion=config.level_expansion if config.level_mixing else 0,
         coarse_sweeps=config.coarse_sweeps,
+    )
+
+
+def readout_of(config: DiSOLConfig, num_outputs: int) -> Readout:
+    """Build S."""
+    return Readout(
+        config.width,
+        config.head_width,
+        num_outputs,
+        layers=config.head_layers,
+        attention_kernel=config.attention_kernel if config.attention else None,
     )
 
 

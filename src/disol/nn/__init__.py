@@ -5,7 +5,7 @@ from disol.nn.convolution import convolution_block, group_norm, stencil_stem
 from disol.nn.fusion import FeatureModulation, SplitFusion
 from disol.nn.masking import coarsen, domain_mean, pick_channels, project
 from disol.nn.mixing import ChannelMixing, SqueezeExcitation
-from disol.nn.readout import SpatialAttention, pointwise_head
+from disol.nn.readout import Readout, SpatialAttention, pointwise_head
 from disol.nn.scales import PoolDown, SkipGate, StridedDown, Upsample
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "FeatureModulation",
     "MultiscaleAssembly",
     "PoolDown",
+    "Readout",
     "SkipGate",
     "SpatialAttention",
     "SplitFusion",

@@ -1,14 +1,12 @@
 """Stencils: 3×3 convolutions with zero padding, and the normalisation between them."""
 
-from importlib.util import find_spec
-
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from disol.nn.activation import GELU
+from disol.nn.precision import HAS_KERNELS, computes_in_bfloat16
+
 MOST_NARROW_CHANNELS = 64
-# Not every torch for GPUs comes with Triton, and without a GPU the import would cost a second for nothing.
-HAS_KERNELS = torch.cuda.is_available() and find_spec("triton") is not None
 if HAS_KERNELS:
     from disol.nn.narrow_convolution import narrow_convolution
 
@@ -34,11 +32,6 @@ class Stencil(nn.Conv2d):
         return convolved if self.bias is None else convolved + self.bias[:, None, None].to(convolved.dtype)
 
 
-def computes_in_bfloat16(features: Tensor) -> bool:
-    """Tell whether autocast has convolutions of features computed in bfloat16 on a GPU."""
-    return features.is_cuda and torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
-
-
 def group_norm(channels: int, groups: int = 8) -> nn.GroupNorm:
     """Normalise groups of channels of each case; one group where `channels` cannot be divided evenly."""
     return nn.GroupNorm(groups if channels % groups == 0 else 1, channels)
@@ -49,10 +42,10 @@ def convolution_block(in_channels: int, out_channels: int) -> nn.Sequential:
     return nn.Sequential(
         Stencil(in_channels, out_channels),
         group_norm(out_channels),
-        nn.GELU(),
+        GELU(),
         Stencil(out_channels, out_channels),
         group_norm(out_channels),
-        nn.GELU(),
+        GELU(),
     )
 
 

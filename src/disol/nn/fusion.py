@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from disol.nn.activation import GELU
 from disol.nn.convolution import convolution_block
 from disol.nn.masking import pick_channels
 
@@ -16,7 +17,7 @@ class FeatureModulation(nn.Module):
     def __init__(self, condition_channels: int, channels: int, hidden: int) -> None:
         super().__init__()
         self.coefficients = nn.Sequential(
-            nn.Linear(condition_channels, hidden), nn.GELU(), nn.Linear(hidden, 2 * channels)
+            nn.Linear(condition_channels, hidden), GELU(), nn.Linear(hidden, 2 * channels)
         )
 
     def forward(

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from disol.nn.activation import GELU
 from disol.nn.convolution import group_norm
 
 
@@ -14,7 +15,7 @@ class SqueezeExcitation(nn.Module):
         super().__init__()
         squeezed = max(channels // 16, 4)
         self.squeeze = nn.Conv2d(channels, squeezed, 1)
-        self.activation = nn.GELU()
+        self.activation = GELU()
         self.excite = nn.Conv2d(squeezed, channels, 1)
 
     def forward(
@@ -33,7 +34,7 @@ class ChannelMixing(nn.Module):
         hidden = expansion * channels
         self.expand = nn.Conv2d(channels, hidden, 1, bias=False)
         self.norm = group_norm(hidden, groups=16)
-        self.activation = nn.GELU()
+        self.activation = GELU()
         self.gate = nn.Conv2d(hidden, 2 * hidden, 1)
         self.contract = nn.Conv2d(hidden, channels, 1, bias=False)
         self.excitation = SqueezeExcitation(channels)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from disol.nn.activation import GELU
 from disol.nn.convolution import group_norm
 
 
@@ -80,7 +81,7 @@ class SkipGate(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.gate = nn.Sequential(
-            nn.Conv2d(2 * channels, channels, 1), group_norm(channels), nn.GELU(), nn.Conv2d(channels, channels, 1)
+            nn.Conv2d(2 * channels, channels, 1), group_norm(channels), GELU(), nn.Conv2d(channels, channels, 1)
         )
 
     def forward(

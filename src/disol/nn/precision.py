@@ -1,0 +1,24 @@
+"""Which precision a layer computes in, and whether kernels of our own do it."""
+
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+# Not every torch for GPUs comes with Triton, and without a GPU the import would cost a second for nothing. Its products
+# of bfloat16 need a GPU that computes in it, NVIDIA's from Ampere on.
+HAS_KERNELS = (
+    torch.cuda.is_available()
+    and torch.cuda.is_bf16_supported(including_emulation=False)
+    and find_spec("triton") is not None
+)
+
+
+def computes_in_bfloat16(features: Tensor) -> bool:
+    """Tell whether autocast has layers compute in bfloat16 on a GPU."""
+    return features.is_cuda and torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
+
+
+def predicts_in_bfloat16(features: Tensor) -> bool:
+    """Tell whether a prediction is being compiled for a GPU in bfloat16: nothing asks for gradients."""
+    return torch.compiler.is_compiling() and not torch.is_grad_enabled() and computes_in_bfloat16(features)
