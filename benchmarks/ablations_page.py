@@ -150,6 +150,7 @@ def draw(variants: dict[str, list[Result]], columns: list[Column]) -> Figure:
         axes.set_title(NAMES.get(column[0], column[0]), fontsize=9)
         axes.set_xlabel("mean rel_l2", fontsize=8)
         axes.tick_params(labelsize=8)
+        axes.locator_params(axis="x", nbins=5)
         axes.grid(axis="x", color="#e4e7ec", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.set_yticks(range(len(variants)), list(variants))
