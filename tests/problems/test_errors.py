@@ -160,6 +160,7 @@ DRAW_ERRORS = {
     "unknown addition": ({"shift": "shape:arrow+dent"}, "Only '\\+hole'"),
     "hole size": ({"shift": {"topology": 0.9}}, "'topology' must lie in"),
     "half a segment": ({"shift": {"boundary": 1.5}}, "whole numbers"),
+    "source without waves": ({"shift": "source=0"}, r"must lie in \[0\.1, 64\], got 0"),
     "size in words": ({"shift": "source=high"}, r"a number or two, got 'high'\. Write source=0\.3"),
     "no size": ({"shift": "source="}, "a number or two, got ''"),
     "half a pair": ({"shift": "topology=0.2.."}, "a number or two, got '0.2..'"),

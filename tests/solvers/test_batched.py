@@ -137,3 +137,29 @@ def test_memory_of_the_host_is_guessed_where_no_one_tells(monkeypatch, tmp_path)
     assert memory.free_bytes(torch.device("cpu")) == 500 * 4096
     monkeypatch.setattr(memory.os, "sysconf", unknown)
     assert memory.free_bytes(torch.device("cpu")) == memory.ASSUMED_BYTES
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e170])
+def test_errors_are_found_however_small_or_large_the_load(monkeypatch, size):
+    operator, loads = from_systems(drawn_systems("poisson"))
+    expected = solve_batch(operator, loads).nodes
+    spoil(monkeypatch, lambda nodes: 3 * nodes)
+    found = solve_batch(operator, size * loads)
+    assert found.fallbacks == (1,)
+    assert found.backward_error.max() < 1e-12
+    assert relative_error(found.nodes / size, expected.numpy()) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda loads: loads[:2], r"must be \(3, 1, 33, 33\), of one case at least, got \(2, 1, 33, 33\)"),
+        (lambda loads: loads[..., 1:], r"got \(3, 1, 33, 32\)"),
+        (lambda loads: loads.index_fill(0, torch.tensor([1]), torch.nan), "that of case 1 is not"),
+    ],
+    ids=["fewer", "of another grid", "not finite"],
+)
+def test_loads_that_do_not_fit_are_refused(change, message):
+    operator, loads = from_systems(drawn_systems("poisson"))
+    with pytest.raises(ValueError, match=message):
+        solve_batch(operator, change(loads))

@@ -129,3 +129,24 @@ def test_gradients_pass_through_a_cycle_whose_weights_were_first_used_without_an
     other = random_like(operator)
     (slope,) = torch.autograd.grad(inner_product(cycle(residual), other).sum(), residual)
     assert torch.allclose(inner_product(slope, residual), inner_product(cycle(other), residual), rtol=1e-6)
+
+
+@pytest.mark.parametrize("iterate", [conjugate_gradients, stabilised_biconjugate_gradients])
+@pytest.mark.parametrize("size", [1e-170, 1e170])
+def test_iterations_do_not_depend_on_the_size_of_the_load(iterate, size):
+    operator, loads = from_systems(drawn_systems("poisson"))
+    cycle = Multigrid.of(operator).v_cycle
+    usual, found = (iterate(operator, scale * loads, cycle) for scale in (1.0, size))
+    torch.testing.assert_close(found.nodes / size, usual.nodes, rtol=1e-9, atol=1e-12 * float(usual.nodes.abs().max()))
+    assert torch.equal(found.iterations, usual.iterations)
+
+
+def test_a_system_that_half_a_turn_solves_is_solved():
+    mask, dirichlet = np.ones((2, 2), dtype=bool), np.zeros((2, 2), dtype=bool)
+    dirichlet[0] = True
+    dirichlet[1, 0] = True
+    system = poisson_system(mask, dirichlet)
+    assert system.free.sum() == 1
+    operator, loads = from_systems([system])
+    found = stabilised_biconjugate_gradients(operator, loads, Multigrid.of(operator).v_cycle)
+    assert relative_error(found.nodes[0], system.solve()) < 1e-9

@@ -183,3 +183,9 @@ def test_inverse_factors_multiply_to_the_inverse(size, base, symmetric):
     )
     left, right = inverse_factors(matrix, symmetric, base)
     assert torch.allclose(matrix @ right @ left, torch.eye(size, dtype=torch.float64).expand_as(matrix), atol=1e-10)
+
+
+def test_loads_are_solved_in_the_precision_of_the_factors():
+    operator, loads = from_systems(drawn_systems("poisson"), dtype=torch.float32)
+    factors = factorise(operator)
+    torch.testing.assert_close(factors.solve(loads.double()), factors.solve(loads), rtol=0, atol=0)

@@ -55,3 +55,9 @@ def test_steps_before_the_first_are_refused(heat):
     for steps in ([], [-1]):
         with pytest.raises(ValueError, match="from 0 on"):
             step_systems(systems, MASS, initial, steps)
+
+
+def test_every_system_needs_an_initial_field(heat):
+    systems, initial, _ = heat
+    with pytest.raises(ValueError, match="got 1 for 3 systems"):
+        step_systems(systems[:3], MASS, initial[:1], [1])

@@ -76,7 +76,7 @@ def with_source(distribution: Distribution, size: Size | None) -> Distribution:
     """Roughen sources and initial fields; the size is the highest frequency of their waves."""
     if size is None:
         return replace(distribution, fields=HIGH_FREQUENCY)
-    lowest, highest = interval("source", size, 0.0, 64.0)
+    lowest, highest = interval("source", size, 0.1, 64.0)
     if lowest != highest:
         raise ValueError(
             f"The size of 'source' is one number, got {write_size(size)}. Give the highest frequency alone."

@@ -41,6 +41,7 @@ def solve_systems(
 @torch.no_grad()
 def solve_batch(operator: DiscreteOperator, loads: Fields, settings: BatchSettings = DEFAULT) -> BatchSolution:
     """Solve A u = b for every case, and for several loads each if they have a last axis."""
+    require_loads(operator, loads)
     operator, loads = operator.to(dtype=torch.float64), loads.double()
     nodes, errors = torch.empty_like(loads), loads.new_empty(len(loads))
     for cases in chunks(operator, settings, loads[0, 0, 0, 0].numel()):
@@ -51,6 +52,18 @@ def solve_batch(operator: DiscreteOperator, loads: Fields, settings: BatchSettin
         nodes[case] = solve_by_reference(operator, case, loads[case])
         errors[case] = operator[case : case + 1].backward_error(nodes[case, None], loads[case, None]).max()
     return BatchSolution(nodes, errors, failed)
+
+
+def require_loads(operator: DiscreteOperator, loads: Fields) -> None:
+    """Require finite loads, as many and as large as the operators of a batch."""
+    if len(operator) == 0 or loads.shape[:4] != operator.free.shape:
+        raise ValueError(
+            f"The loads of a batch must be {tuple(operator.free.shape)}, of one case at least, got "
+            f"{tuple(loads.shape)}. Pass one load for every unknown."
+        )
+    broken = torch.nonzero(~loads.isfinite().flatten(1).all(dim=1)).flatten().tolist()
+    if broken:
+        raise ValueError(f"Loads must be finite, but that of case {broken[0]} is not. Check its source.")
 
 
 def solve_by_reference(

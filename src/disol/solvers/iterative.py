@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from disol.solvers.operator import DiscreteOperator, inner_product, length
+from disol.solvers.operator import DiscreteOperator, inner_product, length, unit_of
 
 Nodes = Float[Tensor, "batch component rows columns"]
 
@@ -36,7 +36,8 @@ def conjugate_gradients(
 ) -> IterativeSolution:
     """Solve A u = b by preconditioned conjugate gradients until ‖r‖ ≤ tolerance · ‖b‖ in each case."""
     require_symmetric(operator)
-    residual = operator.restrict(loads)
+    unit = unit_of(loads)
+    residual = operator.restrict(loads / unit)
     nodes, iterations = torch.zeros_like(residual), torch.zeros(len(loads), dtype=torch.long, device=loads.device)
     goal = tolerance * length(residual)
     direction = torch.zeros_like(residual)
@@ -54,7 +55,7 @@ def conjugate_gradients(
         nodes = nodes + step * direction
         residual = residual - step * image
         previous = torch.where(running, product, previous)
-    return finished(operator, loads, nodes, residual, iterations)
+    return finished(operator, loads / unit, nodes, residual, iterations, unit)
 
 
 @torch.no_grad()
@@ -66,7 +67,8 @@ def stabilised_biconjugate_gradients(
     most_iterations: int = 100,
 ) -> IterativeSolution:
     """Solve A u = b, symmetric or not, by BiCGStab until ‖r‖ ≤ tolerance · ‖b‖ in each case; two A and M⁻¹ per turn."""
-    residual = operator.restrict(loads)
+    unit = unit_of(loads)
+    residual = operator.restrict(loads / unit)
     shadow = residual
     nodes, iterations = torch.zeros_like(residual), torch.zeros(len(loads), dtype=torch.long, device=loads.device)
     goal = tolerance * length(residual)
@@ -78,28 +80,39 @@ def stabilised_biconjugate_gradients(
             break
         iterations += running
         product = inner_product(shadow, residual)
-        turn = torch.where(running, product / previous * (first_step / second_step), 0.0)
+        turn = torch.where(running, quotient(product, previous) * quotient(first_step, second_step), 0.0)
         direction = residual + per_case(turn) * (direction - per_case(second_step) * image)
         first = precondition(direction)
         image = operator.apply(first)
-        first_step = torch.where(running, product / inner_product(shadow, image), 0.0)
+        first_step = torch.where(running, quotient(product, inner_product(shadow, image)), 0.0)
         half_way = residual - per_case(first_step) * image
         second = precondition(half_way)
         second_image = operator.apply(second)
-        best = inner_product(second_image, half_way) / inner_product(second_image, second_image)
+        # Nothing is left of the residual where half a turn has solved the system.
+        best = quotient(inner_product(second_image, half_way), inner_product(second_image, second_image))
         second_step = torch.where(running, best, 0.0)
         nodes = nodes + per_case(first_step) * first + per_case(second_step) * second
         residual = half_way - per_case(second_step) * second_image
         previous = product
-    return finished(operator, loads, nodes, residual, iterations)
+    return finished(operator, loads / unit, nodes, residual, iterations, unit)
 
 
 def finished(
-    operator: DiscreteOperator, loads: Nodes, nodes: Nodes, residual: Nodes, iterations: Int[Tensor, " batch"]
+    operator: DiscreteOperator,
+    loads: Nodes,
+    nodes: Nodes,
+    residual: Nodes,
+    iterations: Int[Tensor, " batch"],
+    unit: Float[Tensor, "batch 1 1 1"],
 ) -> IterativeSolution:
-    """Report what an iteration has reached."""
+    """Report what an iteration has reached, in the unit that loads were divided by."""
     norm = length(operator.restrict(loads))
-    return IterativeSolution(nodes, iterations, length(residual) / torch.where(norm > 0, norm, 1.0))
+    return IterativeSolution(nodes * unit, iterations, length(residual) / torch.where(norm > 0, norm, 1.0))
+
+
+def quotient(dividend: Float[Tensor, " batch"], divisor: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    """Divide, and return 0 where there is nothing to divide by."""
+    return torch.where(divisor == 0, 0.0, dividend / divisor)
 
 
 def require_symmetric(operator: DiscreteOperator) -> None:

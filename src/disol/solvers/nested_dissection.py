@@ -45,7 +45,8 @@ class Factors:
 
     @torch.no_grad()
     def solve(self, loads: Fields) -> Fields:
-        """Return u with A u = b; a last axis of the loads may hold several of them."""
+        """Return u with A u = b in the precision of the factors; a last axis of the loads may hold several of them."""
+        loads = loads.to(self.dtype)
         if loads.ndim == 4:
             return self.solve(loads[..., None])[..., 0]
         vectors = self.partition.flatten(loads * self.free[..., None])

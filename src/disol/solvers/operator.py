@@ -111,6 +111,8 @@ class DiscreteOperator:
         self, fields: Fields, loads: Fields, norm: PerCase | None = None
     ) -> Float[Tensor, "batch *load"]:
         """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero where both u and b are."""
+        unit = unit_of(loads)  # squares of very small or large values are no numbers any more
+        fields, loads = fields / unit, loads / unit
         size = trailing(self.frobenius_norm() if norm is None else norm, inner_product(fields, fields))
         scale = size * length(fields) + length(self.restrict(loads))
         return torch.where(scale == 0, 0.0, length(self.residual(fields, loads)) / scale)
@@ -142,6 +144,12 @@ def from_systems(
     mask, free, loads = (torch.from_numpy(array).to(device) for array in stacked)
     matrix = torch.from_numpy(np.ascontiguousarray(first.element_matrix)).to(device=device, dtype=dtype)
     return DiscreteOperator(mask, free, matrix), loads.to(dtype)
+
+
+def unit_of(loads: Fields) -> Float[Tensor, "batch 1 1 1 *load"]:
+    """Return the largest |b| of each case and load, or 1 where there is none, to divide by."""
+    largest = loads.abs().amax(dim=(1, 2, 3), keepdim=True)
+    return torch.where(largest > 0, largest, 1.0)
 
 
 def pairs_of_corners(down: int, across: int) -> list[tuple[int, int]]:

@@ -39,6 +39,11 @@ def step_systems(
     settings: BatchSettings = DEFAULT,
 ) -> BatchEvolution:
     """Step the systems of one transient problem, each from its own initial field."""
+    if len(initial) != len(systems):
+        raise ValueError(
+            f"Every system needs an initial field of its own, got {len(initial)} for {len(systems)} systems. "
+            "Pass as many."
+        )
     operator, loads = from_systems(systems, device)
     start = torch.from_numpy(np.stack(initial)).to(loads)
     return step_batch(operator, torch.from_numpy(mass_matrix).to(loads), loads, start, steps, settings)
