@@ -90,7 +90,8 @@ def draw_field(rng: np.random.Generator, settings: FieldSettings = IN_DISTRIBUTI
     return Field(waves, bumps)
 
 
-Source = Callable[[Array, Array], Array] | Float[np.ndarray, "height width"]
+# A function, which belongs to one case, or one value per pixel of one case or of many.
+Source = Callable[[Array, Array], Array] | Float[np.ndarray, "*batch height width"]
 
 
 def sample(
@@ -123,8 +124,8 @@ def sample(
 
 
 def at_pixels(
-    source: Source, mask: Bool[np.ndarray, "height width"], across: float = 0.5, down: float = 0.5
-) -> Float[np.ndarray, "height width"]:
+    source: Source, mask: Bool[np.ndarray, "*batch height width"], across: float = 0.5, down: float = 0.5
+) -> Float[np.ndarray, "*batch height width"]:
     """Sample a source at one point of every mask pixel (its centre, unless said); an array is constant per pixel."""
     if callable(source):
         return sample(source, *Grid(*mask.shape).points(across, down), mask)
@@ -132,8 +133,8 @@ def at_pixels(
 
 
 def at_nodes(
-    source: Source, mask: Bool[np.ndarray, "height width"], active: Bool[np.ndarray, "rows columns"]
-) -> Float[np.ndarray, "rows columns"]:
+    source: Source, mask: Bool[np.ndarray, "*batch height width"], active: Bool[np.ndarray, "*batch rows columns"]
+) -> Float[np.ndarray, "*batch rows columns"]:
     """Sample a source at the marked nodes; an array gives each node the mean of its mask pixels."""
     if callable(source):
         return sample(source, *Grid(*mask.shape).node_positions(), active)

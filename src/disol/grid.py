@@ -51,22 +51,23 @@ class Grid:
         )
 
 
-def nodes_touching(pixels: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "rows columns"]:
+def nodes_touching(pixels: Bool[np.ndarray, "*batch height width"]) -> Bool[np.ndarray, "*batch rows columns"]:
     """Mark every node that is a corner of a marked pixel."""
-    touched = np.zeros((pixels.shape[0] + 1, pixels.shape[1] + 1), dtype=bool)
+    *batch, height, width = pixels.shape
+    touched = np.zeros((*batch, height + 1, width + 1), dtype=bool)
     for row, column in CORNERS:
-        touched[row : row + pixels.shape[0], column : column + pixels.shape[1]] |= pixels
+        touched[..., row : row + height, column : column + width] |= pixels
     return touched
 
 
 def sum_over_corners(
-    per_corner: Float[np.ndarray, "4 height width"],
-) -> Float[np.ndarray, "rows columns"]:
+    per_corner: Float[np.ndarray, "4 *batch height width"],
+) -> Float[np.ndarray, "*batch rows columns"]:
     """Add up at each node what its pixels give to that corner (the assembly of a vector)."""
-    _, height, width = per_corner.shape
-    total = np.zeros((height + 1, width + 1))
+    _, *batch, height, width = per_corner.shape
+    total = np.zeros((*batch, height + 1, width + 1))
     for (row, column), values in zip(CORNERS, per_corner, strict=True):
-        total[row : row + height, column : column + width] += values
+        total[..., row : row + height, column : column + width] += values
     return total
 
 
@@ -77,8 +78,8 @@ def pixel_means(nodes: Float[np.ndarray, "*batch rows columns"]) -> Float[np.nda
 
 
 def node_means(
-    values: Float[np.ndarray, "height width"], pixels: Bool[np.ndarray, "height width"]
-) -> Float[np.ndarray, "rows columns"]:
+    values: Float[np.ndarray, "*batch height width"], pixels: Bool[np.ndarray, "*batch height width"]
+) -> Float[np.ndarray, "*batch rows columns"]:
     """Average at every node the values of its marked pixels; 0 where it has none."""
     total = sum_over_corners(np.broadcast_to(np.where(pixels, values, 0.0), (4, *pixels.shape)))
     count = sum_over_corners(np.broadcast_to(pixels.astype(float), (4, *pixels.shape)))

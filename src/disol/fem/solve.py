@@ -22,7 +22,7 @@ NodeFields = Float[np.ndarray, "component rows columns"]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The discrete problem A u = b of one case.
+    """The discrete problem A u = b of one case, or of a batch of them, whose arrays then start with a batch axis.
 
     mask             one finite element per marked pixel
     element_matrix   its local matrix, the same for every pixel
@@ -30,13 +30,13 @@ class System:
     load             b, by node
     """
 
-    mask: Bool[np.ndarray, "height width"]
+    mask: Bool[np.ndarray, "*batch height width"]
     element_matrix: Float[np.ndarray, "local local"]
-    free: Bool[np.ndarray, "component rows columns"]
-    load: NodeFields
+    free: Bool[np.ndarray, "*batch component rows columns"]
+    load: Float[np.ndarray, "*batch component rows columns"]
 
     def solve(self) -> NodeFields:
-        """Return the nodal values of u, 0 where they are not free."""
+        """Return the nodal values of u of one case, 0 where they are not free."""
         unknowns = free_unknowns(self.free)
         solution = np.zeros(self.free.size)
         if self.load.reshape(-1)[unknowns].any():

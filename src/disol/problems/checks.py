@@ -7,12 +7,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Shaped
 
 from disol.fields import Field, Source
-from disol.geometry import parts
+from disol.geometry.connected import count_parts
 
 # What a public argument is until it has been checked, with an error that helps.
 Unchecked = Any
 
-Mask = Bool[np.ndarray, "height width"]
+Mask = Bool[np.ndarray, "*batch height width"]
+
+
+class CaseStack(np.ndarray):
+    """A term of many cases, [case, height, width]: what is checked at once, all of it or nothing."""
 
 
 def whole_number(name: str, value: object) -> int:
@@ -39,18 +43,23 @@ def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
         ) from None
 
 
-def real_array(name: str, value: object, shape: tuple[int, ...] | None) -> Float[np.ndarray, "height width"]:
-    """Read a finite two-dimensional array of real numbers."""
+def real_array(name: str, value: object, shape: tuple[int, ...] | None) -> Float[np.ndarray, "*batch height width"]:
+    """Read a finite array of real numbers, of one case unless it is a `CaseStack`."""
+    return pixel_array(name, value, shape).astype(float)
+
+
+def pixel_array(name: str, value: object, shape: tuple[int, ...] | None) -> Shaped[np.ndarray, "*batch height width"]:
+    """Read a finite array of real numbers, in the precision it was given in."""
     array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
-    if array.ndim != 2 or array.size == 0:
+    if array.ndim != (3 if isinstance(value, CaseStack) else 2) or array.size == 0:
         raise ValueError(f"{name} must be an array [height, width], got shape {array.shape}. Pass one value per pixel.")
     if shape is not None and array.shape != shape:
         raise ValueError(f"{name} must have the domain's shape {shape}, got {array.shape}. Use one grid for both.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} holds NaN or infinite values. Replace them; outside the domain use 0.")
-    return array.astype(float)
+    return array
 
 
 def float32_array(name: str, value: Shaped[np.ndarray, "..."]) -> Float32[np.ndarray, "..."]:
@@ -67,17 +76,18 @@ def float32_array(name: str, value: Shaped[np.ndarray, "..."]) -> Float32[np.nda
 
 def mask_array(name: str, value: object, shape: tuple[int, ...] | None = None) -> Mask:
     """Read an array of 0 and 1."""
-    array = real_array(name, value, shape)
-    others = array[(array != 0) & (array != 1)]
+    array = pixel_array(name, value, shape)
+    mask = array != 0
+    others = array[mask != array]
     if others.size:
-        raise ValueError(f"{name} must hold only 0 and 1, got values such as {others[0]:g}. Threshold it first.")
-    return array.astype(bool)
+        raise ValueError(f"{name} must hold only 0 and 1, got values such as {float(others[0]):g}. Threshold it first.")
+    return mask
 
 
 def domain_array(value: object) -> Mask:
     """Read a domain: a mask that is not empty."""
     domain = mask_array("domain", value)
-    if not domain.any():
+    if not domain.any(axis=(-2, -1)).all():
         raise ValueError("domain is empty: no pixel is 1. Mark the pixels where the equation holds with 1.")
     return domain
 
@@ -87,8 +97,7 @@ def marker_array(name: str, value: object, domain: Mask, on_every_part: bool = F
     markers = mask_array(name, value, domain.shape)
     inside_domain(name, markers, domain)
     if on_every_part:
-        labels, count = parts(domain)
-        missing = count - len(np.unique(labels[markers]))
+        count, missing = count_parts(domain, markers)
         if missing:
             raise ValueError(
                 f"{missing} of {count} parts of the domain (pixels joined by sides) have no {name} pixel, so the "
@@ -111,7 +120,7 @@ def source_term(name: str, value: object, domain: Mask) -> Source:
     return real_array(name, value, domain.shape)
 
 
-def force_array(name: str, value: object, domain: Mask) -> Float[np.ndarray, "height width"]:
+def force_array(name: str, value: object, domain: Mask) -> Float[np.ndarray, "*batch height width"]:
     """Read boundary forces: one value per pixel, 0 outside the domain."""
     force = real_array(name, value, domain.shape)
     inside_domain(name, force != 0, domain)

@@ -24,7 +24,9 @@ from disol.problems.problem import (
     normalise_components,
 )
 
-Mask = Bool[np.ndarray, "height width"]
+Mask = Bool[np.ndarray, "*batch height width"]
+FIXED = ("fix_x", "fix_y")
+FORCES = ("force_x", "force_y")
 MOST_TRIES = 100
 LEAST_LOADED = 0.25  # share of the loaded nodes that must be free to move
 
@@ -47,6 +49,7 @@ class ElasticityProblem(Problem):
     fields: ClassVar = ("u_x", "u_y")
     terms: ClassVar = ("domain", "fix_x", "fix_y", "force_x", "force_y")
     shifts: ClassVar = ("topology", "boundary")
+    takes_batches: ClassVar = True
     parameters: ClassVar = {"young": checks.positive_number, "poisson_ratio": checks.poisson_ratio}
 
     def draw(self, streams: Streams, raster: Raster, distribution: Distribution, conventions: Conventions) -> Sketch:
@@ -66,7 +69,7 @@ class ElasticityProblem(Problem):
                     break
         return sketch
 
-    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "channel height width"]:
+    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "*batch channel height width"]:
         """Stack domain, fixed pixels and forces."""
         del conventions  # both write the channels alike
         return self.stack([terms[name] for name in self.terms])
@@ -74,10 +77,9 @@ class ElasticityProblem(Problem):
     def check(self, terms: Terms) -> Terms:
         """Read domain, fixed pixels and forces."""
         domain = checks.domain_array(terms["domain"])
-        fixed = {
-            name: checks.marker_array(name, terms[name], domain, on_every_part=True) for name in ("fix_x", "fix_y")
-        }
-        forces = {name: checks.force_array(name, terms[name], domain) for name in ("force_x", "force_y")}
+        fixed = {name: checks.marker_array(name, terms[name], domain, on_every_part=True) for name in FIXED}
+        free_components(domain, *fixed.values())
+        forces = {name: checks.force_array(name, terms[name], domain) for name in FORCES}
         return {"domain": domain, **fixed, **forces}
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "8 8"]:
@@ -87,13 +89,10 @@ class ElasticityProblem(Problem):
     def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
         """Discretise a case."""
         domain = terms["domain"]
-        active = nodes_touching(domain)
-        free = np.stack([active & ~nodes_touching(terms[name]) for name in ("fix_x", "fix_y")])
-        if not free.any():
-            raise ValueError("Every node is fixed, so there is nothing to solve. Mark fewer fix_x or fix_y pixels.")
-        load = np.stack([boundary_force(terms[name]) for name in ("force_x", "force_y")])
+        free = free_components(domain, *(terms[name] for name in FIXED))
+        load = np.stack([boundary_force(terms[name]) for name in FORCES], axis=-3)
         if conventions.force_per_length:
-            load *= Grid(*domain.shape).h
+            load *= Grid(*domain.shape[-2:]).h
         return System(domain, self.element_matrix(element, conventions), free, load)
 
     def solve(self, terms: Terms, conventions: Conventions, element: Element) -> Exact:
@@ -104,6 +103,15 @@ class ElasticityProblem(Problem):
         if conventions.component_patterns:
             return Exact(self.name, domain, field, *normalise_components(field, domain), nodes)
         return Exact(self.name, domain, field, *normalise(field, domain), nodes)
+
+
+def free_components(domain: Mask, *fixed: Mask) -> Bool[np.ndarray, "*batch component rows columns"]:
+    """Mark the nodes of the domain that can move, in each direction; there must be some."""
+    active = nodes_touching(domain)
+    free = np.stack([active & ~nodes_touching(pixels) for pixels in fixed], axis=-3)
+    if not free.any(axis=(-3, -2, -1)).all():
+        raise ValueError("Every node is fixed, so there is nothing to solve. Mark fewer fix_x or fix_y pixels.")
+    return free
 
 
 ELASTICITY = ElasticityProblem("elasticity", "−div σ(U) = 0, σ·n = t", resolution=128, num_cases=49_788)

@@ -42,7 +42,7 @@ def solve_exact(
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """A problem with the data of one case, all of it checked."""
+    """A problem with the data of one case, or of a batch of them, all of it checked."""
 
     equation: Problem
     rules: Conventions
@@ -51,7 +51,7 @@ class Posed:
     @property
     def grid(self) -> Grid:
         """The grid its domain lies on."""
-        return Grid(*self.terms["domain"].shape)
+        return Grid(*self.terms["domain"].shape[-2:])
 
 
 def pose(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Float, Float32
 
 from disol.channels import ChannelLayout
 from disol.fem import Element, System, backward_euler, consistent_load, forms
@@ -19,7 +19,6 @@ from disol.problems.distribution import Distribution
 from disol.problems.problem import Exact, Markers, Problem, Sketch, Streams, Terms, normalise
 from disol.problems.scalar import free_nodes
 
-Mask = Bool[np.ndarray, "height width"]
 FRAME = 2.0  # seconds between stored frames
 TRAINED_UNTIL = 20.0  # seconds; amplitudes and the time channel are measured against it
 
@@ -44,6 +43,7 @@ class HeatProblem(Problem):
     fields: ClassVar = ("u",)
     terms: ClassVar = ("domain", "dirichlet", "source", "initial", "times")
     optional_terms: ClassVar = ("times",)
+    takes_batches: ClassVar = True
     parameters: ClassVar = {
         "time_scale": checks.positive_number,
         "source_strength": checks.number,
@@ -76,7 +76,7 @@ class HeatProblem(Problem):
             "times": (float(self.default_times[frame]),),
         }
 
-    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "channel height width"]:
+    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "*batch channel height width"]:
         """Stack domain, Dirichlet pixels, source, initial field and the first time asked for, over 20 s."""
         require_paper(conventions)
         domain = terms["domain"]
@@ -87,9 +87,11 @@ class HeatProblem(Problem):
     def check(self, terms: Terms) -> Terms:
         """Read domain, Dirichlet pixels, source, initial field and times."""
         domain = checks.domain_array(terms["domain"])
+        dirichlet = checks.marker_array("dirichlet", terms["dirichlet"], domain, on_every_part=True)
+        free_nodes(domain, dirichlet)
         return {
             "domain": domain,
-            "dirichlet": checks.marker_array("dirichlet", terms["dirichlet"], domain, on_every_part=True),
+            "dirichlet": dirichlet,
             "source": checks.source_term("source", terms["source"], domain),
             "initial": checks.source_term("initial", terms["initial"], domain),
             "times": self.check_times(terms.get("times", self.default_times)),
@@ -123,15 +125,16 @@ class HeatProblem(Problem):
         return System(
             domain,
             self.element_matrix(element, conventions),
-            free_nodes(domain, terms["dirichlet"])[None],
-            self.step * self.time_scale * self.source_strength * load[None],
+            free_nodes(domain, terms["dirichlet"])[..., None, :, :],
+            self.step * self.time_scale * self.source_strength * load[..., None, :, :],
         )
 
-    def initial_nodes(self, terms: Terms) -> Float[np.ndarray, "1 rows columns"]:
+    def initial_nodes(self, terms: Terms) -> Float[np.ndarray, "*batch 1 rows columns"]:
         """U₀ at the nodes, 0 where they are pinned."""
         domain = terms["domain"]
         active = nodes_touching(domain)
-        return (at_nodes(terms["initial"], domain, active) * ~nodes_touching(terms["dirichlet"]))[None]
+        nodes = at_nodes(terms["initial"], domain, active) * ~nodes_touching(terms["dirichlet"])
+        return nodes[..., None, :, :]
 
     def solve(self, terms: Terms, conventions: Conventions, element: Element) -> Exact:
         """Step a case through the times asked for; its amplitude is max |U| from 0 to 20 s."""

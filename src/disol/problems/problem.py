@@ -15,11 +15,14 @@ from disol.problems.checks import float32_array
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import Distribution
 
-# The data of one case by name, as `solve_exact` takes them: masks, forces, sources.
+# The data of one case by name, as `solve_exact` takes them: masks, forces, sources. Of a batch of cases these are arrays
+# that start with a batch axis.
 Terms = dict[str, Any]
 # What a case is drawn as before it meets a grid: markers as segments, fields as functions.
 Sketch = dict[str, Any]
 Streams = Callable[[str], np.random.Generator]
+# What is done to the terms of a case.
+METHODS_OF_TERMS = ("check", "encode", "system", "load", "initial_nodes")
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,17 @@ class Problem(ABC):
     terms: ClassVar[tuple[str, ...]]
     optional_terms: ClassVar[tuple[str, ...]] = ()
     shifts: ClassVar[tuple[str, ...]] = ("topology", "boundary", "source")
+    # Tells whether `check`, `encode` and `system` take the arrays of a batch, too; other batches are taken case by case.
+    takes_batches: ClassVar[bool] = False
 
     # The numbers in the equation, which `solve_exact` can replace, and how each is read.
     parameters: ClassVar[dict[str, Callable[[str, Any], Any]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = vars(cls)
+        if "takes_batches" not in own and any(name in own for name in METHODS_OF_TERMS):
+            cls.takes_batches = False  # what the methods of another class take says nothing about one's own
 
     def __post_init__(self) -> None:
         for name, read in self.parameters.items():
@@ -94,14 +105,15 @@ class Problem(ABC):
         """Draw markers and fields; `raster` is the geometry on the problem's own grid, where fields are scaled."""
 
     @abstractmethod
-    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "channel height width"]:
+    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "*batch channel height width"]:
         """Stack the terms of a case into a network's input channels."""
 
     def stack(
-        self, values: Sequence[Shaped[np.ndarray, "height width"]]
-    ) -> Float32[np.ndarray, "channel height width"]:
+        self, values: Sequence[Shaped[np.ndarray, "*batch height width"]]
+    ) -> Float32[np.ndarray, "*batch channel height width"]:
         """Stack the values of each channel in the precision of networks, or say which is too large for it."""
-        return np.stack([float32_array(name, value) for name, value in zip(self.channels, values, strict=True)])
+        named = zip(self.channels, values, strict=True)
+        return np.stack([float32_array(name, value) for name, value in named], axis=-3)
 
     @abstractmethod
     def check(self, terms: Terms) -> Terms:

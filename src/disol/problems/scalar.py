@@ -16,7 +16,7 @@ from disol.problems.conventions import Conventions
 from disol.problems.distribution import Distribution
 from disol.problems.problem import Exact, Markers, Problem, Sketch, Streams, Terms, normalise
 
-Mask = Bool[np.ndarray, "height width"]
+Mask = Bool[np.ndarray, "*batch height width"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,17 @@ class ScalarProblem(Problem):
     channels: ClassVar = ChannelLayout("domain", "dirichlet", "source")
     fields: ClassVar = ("u",)
     terms: ClassVar = ("domain", "dirichlet", "source")
+    takes_batches: ClassVar = True
     parameters: ClassVar = {"diffusion": checks.positive_number, "velocity": checks.vector}
 
     @property
     def is_advective(self) -> bool:
         """Tell whether anything is carried along."""
         return any(self.velocity)
+
+    def is_loaded_by_node(self, conventions: Conventions) -> bool:
+        """Tell whether a source counts by its values at nodes."""
+        return conventions.nodal_source and not self.is_advective
 
     def draw(self, streams: Streams, raster: Raster, distribution: Distribution, conventions: Conventions) -> Sketch:
         """Draw Dirichlet segments and a source scaled to [0, 1]."""
@@ -50,7 +55,7 @@ class ScalarProblem(Problem):
 
     def scaling_samples(self, source: Source, domain: Mask, conventions: Conventions) -> Float[np.ndarray, " sample"]:
         """Sample a source where it is scaled to [0, 1]: at pixel centres, nodes or Gauss points."""
-        if conventions.nodal_source and not self.is_advective:
+        if self.is_loaded_by_node(conventions):
             active = nodes_touching(domain)
             return at_nodes(source, domain, active)[active]
         if conventions.streamline_upwind and self.is_advective:
@@ -58,10 +63,10 @@ class ScalarProblem(Problem):
             return np.concatenate([at_pixels(source, domain, *point)[domain] for point in points])
         return at_pixels(source, domain)[domain]
 
-    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "channel height width"]:
+    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "*batch channel height width"]:
         """Stack domain, Dirichlet pixels and the source, at pixel centres or as the mean of unpinned nodes."""
         domain, dirichlet, source = (terms[name] for name in self.terms)
-        if conventions.nodal_source and not self.is_advective:
+        if self.is_loaded_by_node(conventions):
             values = pixel_means(nodal_load(domain, source) * ~nodes_touching(dirichlet)) * domain
         else:
             values = at_pixels(source, domain)
@@ -70,9 +75,11 @@ class ScalarProblem(Problem):
     def check(self, terms: Terms) -> Terms:
         """Read domain, Dirichlet pixels and source."""
         domain = checks.domain_array(terms["domain"])
+        dirichlet = checks.marker_array("dirichlet", terms["dirichlet"], domain, on_every_part=True)
+        free_nodes(domain, dirichlet)
         return {
             "domain": domain,
-            "dirichlet": checks.marker_array("dirichlet", terms["dirichlet"], domain, on_every_part=True),
+            "dirichlet": dirichlet,
             "source": checks.source_term("source", terms["source"], domain),
         }
 
@@ -87,13 +94,13 @@ class ScalarProblem(Problem):
 
     def load(
         self, domain: Mask, source: Source, conventions: Conventions, element: Element
-    ) -> Float[np.ndarray, "1 rows columns"]:
+    ) -> Float[np.ndarray, "*batch 1 rows columns"]:
         """∫ wᵢ f, or f(node i) by the published Poisson convention."""
-        if conventions.nodal_source and not self.is_advective:
-            return nodal_load(domain, source)[None]
+        if self.is_loaded_by_node(conventions):
+            return nodal_load(domain, source)[..., None, :, :]
         upwind = conventions.streamline_upwind and self.is_advective
         test = forms.upwind_test(element, self.velocity) if upwind else forms.galerkin_test(element)
-        return consistent_load(element, test, domain, source)[None]
+        return consistent_load(element, test, domain, source)[..., None, :, :]
 
     def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
         """Discretise a case."""
@@ -101,7 +108,7 @@ class ScalarProblem(Problem):
         return System(
             domain,
             self.element_matrix(element, conventions),
-            free_nodes(domain, dirichlet)[None],
+            free_nodes(domain, dirichlet)[..., None, :, :],
             self.load(domain, source, conventions, element),
         )
 
@@ -113,10 +120,10 @@ class ScalarProblem(Problem):
         return Exact(self.name, terms["domain"], field, pattern, amplitude, nodes)
 
 
-def free_nodes(domain: Mask, pinned: Mask) -> Bool[np.ndarray, "rows columns"]:
-    """Mark the nodes of the domain that no pinned pixel touches."""
+def free_nodes(domain: Mask, pinned: Mask) -> Bool[np.ndarray, "*batch rows columns"]:
+    """Mark the nodes of the domain that no pinned pixel touches; there must be some."""
     free = nodes_touching(domain) & ~nodes_touching(pinned)
-    if not free.any():
+    if not free.any(axis=(-2, -1)).all():
         raise ValueError("Every node is pinned, so there is nothing to solve. Mark fewer Dirichlet pixels.")
     return free
 

@@ -6,7 +6,7 @@ from disol.solvers.fronts import Elimination
 from disol.solvers.iterative import IterativeSolution, conjugate_gradients, stabilised_biconjugate_gradients
 from disol.solvers.multigrid import Multigrid, Smoothing
 from disol.solvers.nested_dissection import Factors, factorise
-from disol.solvers.operator import DiscreteOperator, from_systems
+from disol.solvers.operator import DiscreteOperator, from_batch, from_systems
 from disol.solvers.transient import BatchEvolution, step_batch, step_systems
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Smoothing",
     "conjugate_gradients",
     "factorise",
+    "from_batch",
     "from_systems",
     "solve_batch",
     "solve_systems",

@@ -140,9 +140,16 @@ def from_systems(
                 f"The systems of a batch must share grid and element matrix, got free unknowns {first.free.shape} and "
                 f"{system.free.shape}. Solve different problems or resolutions in batches of their own."
             )
-    stacked = [np.stack([getattr(system, name) for system in systems]) for name in ("mask", "free", "load")]
-    mask, free, loads = (torch.from_numpy(array).to(device) for array in stacked)
-    matrix = torch.from_numpy(np.ascontiguousarray(first.element_matrix)).to(device=device, dtype=dtype)
+    mask, free, load = (np.stack([getattr(system, name) for system in systems]) for name in ("mask", "free", "load"))
+    return from_batch(System(mask, first.element_matrix, free, load), device, dtype)
+
+
+def from_batch(
+    systems: System, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
+) -> tuple[DiscreteOperator, Float[Tensor, "batch component rows columns"]]:
+    """Take the systems of a batch, in arrays that start with a batch axis, to a device: their operator and loads."""
+    mask, free, loads = (torch.from_numpy(array).to(device) for array in (systems.mask, systems.free, systems.load))
+    matrix = torch.from_numpy(np.ascontiguousarray(systems.element_matrix)).to(device=device, dtype=dtype)
     return DiscreteOperator(mask, free, matrix), loads.to(dtype)
 
 
