@@ -129,7 +129,7 @@ def at_pixels(
     """Sample a source at one point of every mask pixel (its centre, unless said); an array is constant per pixel."""
     if callable(source):
         return sample(source, *Grid(*mask.shape).points(across, down), mask)
-    return np.where(mask, source, 0.0)
+    return source * mask
 
 
 def at_nodes(
@@ -138,4 +138,4 @@ def at_nodes(
     """Sample a source at the marked nodes; an array gives each node the mean of its mask pixels."""
     if callable(source):
         return sample(source, *Grid(*mask.shape).node_positions(), active)
-    return np.where(active, node_means(source, mask), 0.0)
+    return node_means(source, mask) * active

@@ -7,7 +7,7 @@ downwards. Nodes are the pixel corners, `(H+1) x (W+1)`.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 # Corners of a pixel as (row, column) offsets, clockwise from the top left: the order of every element matrix.
 CORNERS = ((0, 0), (0, 1), (1, 1), (1, 0))
@@ -53,11 +53,35 @@ class Grid:
 
 def nodes_touching(pixels: Bool[np.ndarray, "*batch height width"]) -> Bool[np.ndarray, "*batch rows columns"]:
     """Mark every node that is a corner of a marked pixel."""
+    return sum_at_nodes(pixels)  # of truth values: whether any is true
+
+
+def sum_at_nodes(pixels: Shaped[np.ndarray, "*batch height width"]) -> Shaped[np.ndarray, "*batch rows columns"]:
+    """Add up at each node the values of the pixels it is a corner of."""
+    frame = framed(pixels)
+    pairs = frame[..., :-1, :] + frame[..., 1:, :]
+    return pairs[..., :-1] + pairs[..., 1:]
+
+
+def weigh_at_nodes(
+    pixels: Float[np.ndarray, "*batch height width"], weights: Float[np.ndarray, "4"]
+) -> Float[np.ndarray, "*batch rows columns"]:
+    """Add up at each node the values of its pixels, with a weight for each corner of a pixel."""
+    frame = framed(pixels)
+    top_left, top_right, bottom_right, bottom_left = weights
+    total = top_left * frame[..., 1:, 1:]  # the node is the top left corner of the pixel below it, to the right
+    total += top_right * frame[..., 1:, :-1]
+    total += bottom_right * frame[..., :-1, :-1]
+    total += bottom_left * frame[..., :-1, 1:]
+    return total
+
+
+def framed(pixels: Shaped[np.ndarray, "*batch height width"]) -> Shaped[np.ndarray, "*batch height+2 width+2"]:
+    """Surround pixels with zeros."""
     *batch, height, width = pixels.shape
-    touched = np.zeros((*batch, height + 1, width + 1), dtype=bool)
-    for row, column in CORNERS:
-        touched[..., row : row + height, column : column + width] |= pixels
-    return touched
+    frame = np.zeros((*batch, height + 2, width + 2), dtype=pixels.dtype)
+    frame[..., 1:-1, 1:-1] = pixels
+    return frame
 
 
 def sum_over_corners(
@@ -81,6 +105,6 @@ def node_means(
     values: Float[np.ndarray, "*batch height width"], pixels: Bool[np.ndarray, "*batch height width"]
 ) -> Float[np.ndarray, "*batch rows columns"]:
     """Average at every node the values of its marked pixels; 0 where it has none."""
-    total = sum_over_corners(np.broadcast_to(np.where(pixels, values, 0.0), (4, *pixels.shape)))
-    count = sum_over_corners(np.broadcast_to(pixels.astype(float), (4, *pixels.shape)))
-    return total / np.maximum(count, 1.0)
+    total = sum_at_nodes(values * pixels)
+    total /= np.maximum(sum_at_nodes(pixels.view(np.int8)), 1)
+    return total

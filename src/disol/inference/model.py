@@ -83,7 +83,7 @@ class Model:
                 f"{self.checkpoint.model.predicts}. Load another model."
             )
         request = read_request(self.checkpoint.problem, self.conventions, case, data)
-        grid = request.cases[0].grid
+        grid = request.posed.grid
         if grid.pixels != (self.resolution, self.resolution):
             warnings.warn(
                 f"This model was trained on {self.resolution} x {self.resolution} grids, got {grid.height} x "
@@ -92,18 +92,17 @@ class Model:
                 stacklevel=2,
             )
         found = answer(request, self.engine, self.engine.device, separate_fields=self.normalisation == "component")
-        terms = [each.terms for each in request.cases]
         solutions = Solution(
             self.problem,
             self.conventions,
             self.channels,
             self.fields,
-            np.stack(request.inputs),
-            np.stack([each["domain"] for each in terms]),
+            request.inputs,
+            request.domain,
             found.pattern,
             found.amplitude,
             found.field,
             found.estimated_error,
-            terms[0].get("times"),
+            request.posed.terms.get("times"),
         )
         return solutions if request.is_batch else solutions[0]

@@ -1,36 +1,46 @@
 """What a model is asked to solve: a drawn case, or a user's own data of one case or a batch."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
 
-from disol.fem import ELEMENTS
-from disol.inference.parts import Part, split_load
+from disol.inference.block import Block, blocks_of
+from disol.inference.parts import whole_load
 from disol.problems import Case, Posed, Problem, pose
-from disol.problems.checks import Unchecked
+from disol.problems.checks import CaseStack, Unchecked, as_array
 
 SHARED_TERMS = ("times",)  # lists that belong to every case of a batch
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """The checked cases to solve.
+    """The checked cases to solve, in blocks.
 
-    parts      of the load of each case, as networks know them
-    inputs     the channels of each case as it was given
     is_batch   an answer needs a batch axis
     """
 
-    cases: list[Posed]
-    parts: list[list[Part]]
-    inputs: list[Float32[np.ndarray, "channel height width"]]
+    blocks: list[Block]
     is_batch: bool
 
-    def __getitem__(self, which: slice) -> "Request":
-        """Return some of the cases."""
-        return replace(self, cases=self.cases[which], parts=self.parts[which], inputs=self.inputs[which])
+    @property
+    def posed(self) -> Posed:
+        """The first cases, whose problem, grid and times all others share."""
+        return self.blocks[0].posed
+
+    @property
+    def inputs(self) -> Float32[np.ndarray, "case channel height width"]:
+        """The channels of each case as it was given."""
+        return np.concatenate([block.inputs for block in self.blocks])
+
+    @property
+    def domain(self) -> Bool[np.ndarray, "case height width"]:
+        """Where the equation of each case holds."""
+        return np.concatenate([block.domain for block in self.blocks])
+
+    def __len__(self) -> int:
+        return sum(map(len, self.blocks))
 
 
 def read_request(trained: Problem, conventions: str, case: Case | Unchecked | None, data: dict[str, Any]) -> Request:
@@ -44,32 +54,46 @@ def read_request(trained: Problem, conventions: str, case: Case | Unchecked | No
         require_same(trained, conventions, case)
         posed = require_trained(trained, pose(case, **data))
         # Drawing has scaled the load already, on the one sampling that all resolutions of a case share.
-        parts = parts_of(posed) if data else [Part(1.0, posed.terms)]
-        return Request([posed], [parts], [channels_of(posed)], is_batch=False)
-    rows, is_batch = spread(trained, data)
-    request = Request([], [], [], is_batch)
-    for number, row in enumerate(rows):
+        return Request([Block.of(posed, None if data else whole_load())], is_batch=False)
+    several = terms_of_batch(trained, data)
+    if not several:
+        return Request([read_case(trained, conventions, data)], is_batch=False)
+    num_cases = count_cases(several)
+    if trained.takes_batches and not any(map(holds_functions, data.values())):
         try:
-            posed = require_trained(trained, pose(trained, conventions=conventions, **row))
-            request.cases.append(posed)
-            request.parts.append(parts_of(posed))
-            request.inputs.append(channels_of(posed))
+            return Request(read_arrays(trained, conventions, data, num_cases), is_batch=True)
+        except ValueError:
+            pass  # the case that is wrong says better what is wrong
+    blocks = []
+    for number in range(num_cases):
+        own = {name: value[number] for name, value in several.items()}
+        try:
+            blocks.append(read_case(trained, conventions, data | own))
         except ValueError as error:
-            raise ValueError(f"Case {number}: {error}" if is_batch else str(error)) from error
-    return request
+            raise ValueError(f"Case {number}: {error}") from error
+    return Request(blocks, is_batch=True)
 
 
-def channels_of(posed: Posed) -> Float32[np.ndarray, "channel height width"]:
-    """Stack the channels of a case."""
-    return posed.equation.encode(posed.terms, posed.rules)
+def read_case(trained: Problem, conventions: str, data: dict[str, Any]) -> Block:
+    """Read a single case."""
+    return Block.of(require_trained(trained, pose(trained, conventions=conventions, **data)))
 
 
-def parts_of(posed: Posed) -> list[Part]:
-    """Cut a load into parts; where there is none, discretise all the same, which says if every node is pinned."""
-    parts = split_load(posed)
-    if not parts:
-        posed.equation.system(posed.terms, posed.rules, ELEMENTS["q1"](posed.grid.h))
-    return parts
+def read_arrays(trained: Problem, conventions: str, data: dict[str, Any], num_cases: int) -> list[Block]:
+    """Read a batch of arrays at once; what is shared is repeated."""
+    stacks = {
+        name: stack_cases(name, value, num_cases)
+        for name, value in data.items()
+        if name in trained.terms and name not in SHARED_TERMS
+    }
+    return blocks_of(require_trained(trained, pose(trained, conventions=conventions, **data | stacks)))
+
+
+def stack_cases(name: str, value: Unchecked, num_cases: int) -> CaseStack:
+    """Return a term of a batch as one array."""
+    array = as_array(name, value)
+    shape = array.shape if array.ndim == 3 else (num_cases, *array.shape)
+    return np.broadcast_to(array, shape).view(CaseStack)
 
 
 def require_same(trained: Problem, conventions: str, case: Case) -> None:
@@ -97,11 +121,13 @@ def require_trained(trained: Problem, posed: Posed) -> Posed:
     return posed
 
 
-def spread(trained: Problem, data: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
-    """Give each case of a batch its own data: of arrays [batch, height, width] and lists of sources one entry each."""
-    several = {name: value for name, value in data.items() if name in trained.terms and holds_cases(name, value)}
-    if not several:
-        return [data], False
+def terms_of_batch(trained: Problem, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the terms that have one entry per case: arrays [batch, height, width], lists of sources."""
+    return {name: value for name, value in data.items() if name in trained.terms and holds_cases(name, value)}
+
+
+def count_cases(several: dict[str, Any]) -> int:
+    """Count the cases of a batch, which all its terms must have."""
     counts = {name: len(value) for name, value in several.items()}
     if len(set(counts.values())) > 1 or 0 in counts.values():
         listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
@@ -109,17 +135,21 @@ def spread(trained: Problem, data: dict[str, Any]) -> tuple[list[dict[str, Any]]
             f"The terms of a batch must have equally many cases, at least one, got {listed}. "
             "Pass arrays [batch, height, width], or leave out the batch axis of what all cases share."
         )
-    num_cases = next(iter(counts.values()))
-    return [data | {name: value[number] for name, value in several.items()} for number in range(num_cases)], True
+    return next(iter(counts.values()))
 
 
 def holds_cases(name: str, value: Unchecked) -> bool:
     """Tell whether a term has one entry per case: an array of three axes, or a list with functions in it."""
     if name in SHARED_TERMS or callable(value):
         return False
-    if isinstance(value, list | tuple) and any(callable(entry) for entry in value):
+    if holds_functions(value):
         return True
     try:
         return np.ndim(value) == 3
     except (ValueError, TypeError, RuntimeError):  # no array, which the checks of a single case describe
         return False
+
+
+def holds_functions(value: Unchecked) -> bool:
+    """Tell whether a term is a function, or a list with functions in it."""
+    return callable(value) or (isinstance(value, list | tuple) and any(callable(entry) for entry in value))

@@ -45,11 +45,11 @@ def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
 
 def real_array(name: str, value: object, shape: tuple[int, ...] | None) -> Float[np.ndarray, "*batch height width"]:
     """Read a finite array of real numbers, of one case unless it is a `CaseStack`."""
-    return pixel_array(name, value, shape).astype(float)
+    return require_finite(name, pixel_array(name, value, shape)).astype(float)
 
 
 def pixel_array(name: str, value: object, shape: tuple[int, ...] | None) -> Shaped[np.ndarray, "*batch height width"]:
-    """Read a finite array of real numbers, in the precision it was given in."""
+    """Read an array of real numbers, in the precision it was given in."""
     array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
@@ -57,16 +57,25 @@ def pixel_array(name: str, value: object, shape: tuple[int, ...] | None) -> Shap
         raise ValueError(f"{name} must be an array [height, width], got shape {array.shape}. Pass one value per pixel.")
     if shape is not None and array.shape != shape:
         raise ValueError(f"{name} must have the domain's shape {shape}, got {array.shape}. Use one grid for both.")
+    return array
+
+
+def require_finite(name: str, array: Shaped[np.ndarray, "*shape"]) -> Shaped[np.ndarray, "*shape"]:
+    """Require numbers that are finite."""
     if not np.isfinite(array).all():
         raise ValueError(f"{name} holds NaN or infinite values. Replace them; outside the domain use 0.")
     return array
 
 
-def float32_array(name: str, value: Shaped[np.ndarray, "..."]) -> Float32[np.ndarray, "..."]:
-    """Round numbers to the precision of networks, whose range is smaller."""
+def float32_array(
+    name: str, value: Shaped[np.ndarray, "*shape"], out: Float32[np.ndarray, "*shape"] | None = None
+) -> Float32[np.ndarray, "*shape"]:
+    """Round numbers to the precision of networks, whose range is smaller; they may be written to an array."""
+    rounded = np.empty(value.shape, np.float32) if out is None else out
     try:
         with np.errstate(over="raise"):
-            return value.astype(np.float32)
+            rounded[...] = value
+        return rounded
     except FloatingPointError:
         raise ValueError(
             f"{name} must not exceed {np.finfo(np.float32).max:.1e}, for networks compute in float32, "
@@ -78,9 +87,9 @@ def mask_array(name: str, value: object, shape: tuple[int, ...] | None = None) -
     """Read an array of 0 and 1."""
     array = pixel_array(name, value, shape)
     mask = array != 0
-    others = array[mask != array]
-    if others.size:
-        raise ValueError(f"{name} must hold only 0 and 1, got values such as {float(others[0]):g}. Threshold it first.")
+    if not np.array_equal(mask, array):
+        other = float(require_finite(name, array)[mask != array][0])
+        raise ValueError(f"{name} must hold only 0 and 1, got values such as {other:g}. Threshold it first.")
     return mask
 
 
@@ -108,7 +117,7 @@ def marker_array(name: str, value: object, domain: Mask, on_every_part: bool = F
 
 def inside_domain(name: str, marked: Mask, domain: Mask) -> None:
     """Require that no marked pixel lies outside the domain."""
-    outside = int((marked & ~domain).sum())
+    outside = np.count_nonzero(marked > domain)
     if outside:
         raise ValueError(f"{outside} {name} pixels lie outside the domain. Set them to 0 there, or enlarge the domain.")
 

@@ -90,9 +90,8 @@ class ElasticityProblem(Problem):
         """Discretise a case."""
         domain = terms["domain"]
         free = free_components(domain, *(terms[name] for name in FIXED))
-        load = np.stack([boundary_force(terms[name]) for name in FORCES], axis=-3)
-        if conventions.force_per_length:
-            load *= Grid(*domain.shape[-2:]).h
+        unit = Grid(*domain.shape[-2:]).h if conventions.force_per_length else 1.0
+        load = np.stack([boundary_force(terms[name], unit) for name in FORCES], axis=-3)
         return System(domain, self.element_matrix(element, conventions), free, load)
 
     def solve(self, terms: Terms, conventions: Conventions, element: Element) -> Exact:

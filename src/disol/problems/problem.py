@@ -15,14 +15,14 @@ from disol.problems.checks import float32_array
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import Distribution
 
-# The data of one case by name, as `solve_exact` takes them: masks, forces, sources. Of a batch of cases these are arrays
-# that start with a batch axis.
+# The data of one case by name, as `solve_exact` takes them: masks, forces, sources. Those of a batch are arrays that
+# start with a batch axis.
 Terms = dict[str, Any]
 # What a case is drawn as before it meets a grid: markers as segments, fields as functions.
 Sketch = dict[str, Any]
 Streams = Callable[[str], np.random.Generator]
 # What is done to the terms of a case.
-METHODS_OF_TERMS = ("check", "encode", "system", "load", "initial_nodes")
+METHODS_OF_TERMS = ("check", "encode", "system", "load", "initial_nodes", "scaling_samples")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Problem(ABC):
     terms: ClassVar[tuple[str, ...]]
     optional_terms: ClassVar[tuple[str, ...]] = ()
     shifts: ClassVar[tuple[str, ...]] = ("topology", "boundary", "source")
-    # Tells whether `check`, `encode` and `system` take the arrays of a batch, too; other batches are taken case by case.
+    # Tells whether `check`, `encode` and `system` take the arrays of a batch, too; else they get one case at a time.
     takes_batches: ClassVar[bool] = False
 
     # The numbers in the equation, which `solve_exact` can replace, and how each is read.
@@ -112,8 +112,11 @@ class Problem(ABC):
         self, values: Sequence[Shaped[np.ndarray, "*batch height width"]]
     ) -> Float32[np.ndarray, "*batch channel height width"]:
         """Stack the values of each channel in the precision of networks, or say which is too large for it."""
-        named = zip(self.channels, values, strict=True)
-        return np.stack([float32_array(name, value) for name, value in named], axis=-3)
+        *batch, height, width = values[0].shape
+        stacked = np.empty((*batch, len(self.channels), height, width), np.float32)
+        for name, value in zip(self.channels, values, strict=True):
+            float32_array(name, value, out=self.channels.select(stacked, name))
+        return stacked
 
     @abstractmethod
     def check(self, terms: Terms) -> Terms:
