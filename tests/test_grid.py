@@ -3,7 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disol.grid import Grid, node_means, nodes_touching, pixel_means, sum_over_corners
+from disol.grid import (
+    Grid,
+    node_means,
+    nodes_touching,
+    pixel_means,
+    sum_at_nodes,
+    sum_over_corners,
+    weigh_at_nodes,
+)
 
 MASKS = st.builds(
     lambda seed, height, width: np.random.default_rng(seed).random((height, width)) < 0.5,
@@ -42,3 +50,15 @@ def test_averages_of_a_constant_are_that_constant(mask):
     means = node_means(np.full(mask.shape, 3.0), mask)
     assert means[nodes_touching(mask)] == pytest.approx(3.0)
     assert not means[~nodes_touching(mask)].any()
+
+
+def test_many_cases_at_once_are_those_of_each():
+    rng = np.random.default_rng(1)
+    masks, values = rng.random((3, 5, 7)) < 0.5, rng.normal(size=(3, 5, 7))
+    weights = rng.random(4)
+    assert np.array_equal(nodes_touching(masks), np.stack([nodes_touching(mask) for mask in masks]))
+    each = [node_means(value, mask) for value, mask in zip(values, masks, strict=True)]
+    assert np.array_equal(node_means(values, masks), np.stack(each))
+    expected = sum_over_corners(np.multiply.outer(weights, values))
+    assert np.allclose(weigh_at_nodes(values, weights), expected, rtol=1e-14)
+    assert np.allclose(sum_at_nodes(values), sum_over_corners(np.stack([values] * 4)), rtol=1e-13)

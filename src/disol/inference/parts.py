@@ -79,7 +79,8 @@ def sides_of(posed: Posed) -> Float[np.ndarray, "*batch side"]:
     """Return the largest force of each case, or the largest and the smallest value of its sources and 0."""
     forces = [posed.terms[name] for name in FORCES if name in posed.terms]
     if forces:
-        return np.max([np.abs(force).max(axis=(-2, -1)) for force in forces], axis=0)[..., None]
+        sizes = [np.maximum(force.max(axis=(-2, -1)), -force.min(axis=(-2, -1))) for force in forces]
+        return np.max(sizes, axis=0)[..., None]
     samples = [sampled(posed.terms[name], posed) for name in SOURCES if name in posed.terms]
     largest = np.max([values.max(axis=-1, initial=0.0) for values in samples], axis=0)
     return np.stack([largest, np.min([values.min(axis=-1, initial=0.0) for values in samples], axis=0)], axis=-1)
