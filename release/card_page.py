@@ -24,7 +24,7 @@ def write_card(name: str, card: Card, metrics: dict[str, Any]) -> str:
         f"Errors of the {card.storage} weights that are stored here, each case over its own domain (`grid_mae` over "
         "the whole grid), on cases of a seed that training never saw:",
         errors_table(metrics["tests"]),
-        *amplitude_paragraphs(metrics["tests"]),
+        *solved_paragraphs(metrics["tests"]),
         "Known limits:",
         "\n".join(wrap(f"- {limit}", indent="  ") for limit in limits(card, metrics["tests"])),
     ]
@@ -75,29 +75,25 @@ def errors_table(tests: dict[str, Any]) -> str:
     return table(heading, rows)
 
 
-def amplitude_paragraphs(tests: dict[str, Any]) -> list[str]:
+def solved_paragraphs(tests: dict[str, Any]) -> list[str]:
     """Give the errors of physical solutions, where they were measured."""
-    if not any("amplitude" in test for test in tests.values()):
+    rows = [
+        [
+            kind_of(test),
+            str(test["solved"]["cases"]),
+            *(percent(test["solved"]["field_error"][each]) for each in STATISTICS),
+        ]
+        for test in tests.values()
+        if "solved" in test
+    ]
+    if not rows:
         return []
     explained = (
-        "Physical solutions by `model.solve`, whose size comes from the discrete system, compared with the exact ones: "
-        "relative errors of the amplitude, and in L2 of the field. Every solution estimates its own error "
-        "(`estimated_error`, without the exact solution); the last columns are that estimate over the true error."
+        "Physical fields by `model.solve`, each the multiple of the prediction that is nearest to the solution of the "
+        "discrete system: relative L2 errors, which every solution tells of itself (`solution.error`). Amplitudes are "
+        "those of the system, so they have no error."
     )
-    return [explained, amplitude_table(tests)]
-
-
-def amplitude_table(tests: dict[str, Any]) -> str:
-    """List the errors of amplitudes and fields by test."""
-    rows = []
-    for test in tests.values():
-        if "amplitude" in test:
-            found = test["amplitude"]
-            errors = [found[name][each] for name in ("amplitude_error", "field_error") for each in STATISTICS]
-            ratios = [f"{ratio:.2f}" for ratio in found["estimated_over_true"].values()]
-            rows.append([kind_of(test), str(found["cases"]), *map(percent, errors), *ratios])
-    heading = ["test cases", "cases", "amplitude median", "mean", "p95", "field median", "mean", "p95"]
-    return table([*heading, "estimated / true p5", "median", "p95"], rows)
+    return [explained, table(["test cases", "cases", *STATISTICS], rows)]
 
 
 def limits(card: Card, tests: dict[str, Any]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from disol.files import written_whole
 from disol.inference.loading import PRETRAINED
 from disol.models import Checkpoint, Network, count_parameters, import_published, load_checkpoint, save_checkpoint
 from disol.training.history import EpochRecord, plot_losses, read_history
-from measure import measure_amplitudes, measure_samples, measure_tests
+from measure import measure_fields, measure_samples, measure_tests
 
 PICTURES = Path(__file__).parents[1] / "docs" / "results"
 MOST_POINTS = 200  # of a stored loss curve
@@ -43,8 +43,8 @@ def ship(options: argparse.Namespace) -> Path:
     shipped = replace(run, model=rounded(run.model))
     rivals = {name: import_published(path, run.problem) for name, path in map(named_path, options.rival)}
     evaluation, tests = measure_tests(shipped, options.tests, options.device)
-    for file in evaluation.files if options.amplitude_cases else ():
-        tests[file.name]["amplitude"] = measure_amplitudes(shipped, file.path, options.amplitude_cases, options.device)
+    for file in evaluation.files if options.solved_cases else ():
+        tests[file.name]["solved"] = measure_fields(shipped, file.path, options.solved_cases, options.device)
     metrics = {
         **run.metrics,
         "num_parameters": count_parameters(run.model),
@@ -169,7 +169,7 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     parser.add_argument("--trained-on", required=True, help='the machine of the run in words, as in "one H200"')
     parser.add_argument("--rival", action="append", default=[], help="NAME=WEIGHTS, weights of the paper's authors")
     parser.add_argument("--samples", type=Path, help="an .npz with released inputs and outputs")
-    parser.add_argument("--amplitude-cases", type=int, default=300, help="of each test, solved for physical fields")
+    parser.add_argument("--solved-cases", type=int, default=300, help="of each test, solved for physical fields")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--models", type=Path, default=PRETRAINED, help="where shipped models live")
     parser.add_argument("--pictures", type=Path, default=PICTURES, help="where their pictures go")

@@ -150,4 +150,4 @@ def test_models_solve_as_on_a_cpu(name):
     )
     assert relative_difference(found.field, expected.field) < TENSOR_FLOAT32
     assert found.amplitude == pytest.approx(expected.amplitude, rel=TENSOR_FLOAT32)
-    assert found.estimated_error == pytest.approx(expected.estimated_error, rel=0.2, abs=TENSOR_FLOAT32)
+    assert found.error == pytest.approx(expected.error, rel=0.2, abs=TENSOR_FLOAT32)

@@ -12,6 +12,7 @@ import disol.evaluation
 from disol.data import generate
 from disol.evaluation.evaluating import evaluate
 from disol.inference.loading import PRETRAINED
+from disol.inference.pictures import compare
 from disol.models import create_model, load_checkpoint, save_checkpoint
 from disol.models.card import Card
 from disol.training import train
@@ -57,7 +58,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ship_arguments(root: Path, run: Path, name: str, *more: str) -> list[str]:
     tests = [str(path) for path in sorted((root / "tests" / name.partition("-")[0]).glob("*.h5"))]
     folders = ["--models", str(root / "models"), "--pictures", str(root / "docs" / "results")]
-    settings = ["--trained-on", "one processor", "--amplitude-cases", "3", "--device", "cpu"]
+    settings = ["--trained-on", "one processor", "--solved-cases", "3", "--device", "cpu"]
     return [str(run), "--name", name, "--tests", *tests, *settings, *folders, *more]
 
 
@@ -84,10 +85,8 @@ def test_a_shipped_model_has_the_errors_that_are_stored_with_it(release, problem
         assert len(frames) == len(found.times)
         for frame, summaries in zip(frames, found.summaries, strict=True):
             assert frame["metrics"]["rel_l2"]["mean"] == pytest.approx(summaries["rel_l2"].mean, rel=1e-5)
-        assert stored["amplitude"]["cases"] == min(3, stored["cases"])
-        assert 0 <= stored["amplitude"]["amplitude_error"]["median"] < 1
-        assert 0.5 < stored["amplitude"]["estimated_over_true"]["median"] < 1.5
-        assert stored["amplitude"]["field_error"]["median"] > 0
+        assert stored["solved"]["cases"] == min(3, stored["cases"])
+        assert 0 < stored["solved"]["field_error"]["median"] < 2
 
 
 def test_a_shipped_model_keeps_what_is_known_about_its_run(release):
@@ -113,7 +112,7 @@ def test_the_card_and_the_page_say_the_stored_numbers(release, problem):
         for frame in test.get("frames") or [test]:
             for page in (release / "models" / problem / "README.md", release / "docs" / "results.md"):
                 assert number(frame["metrics"]["rel_l2"]["p95"]) in page.read_text()
-        assert percent(test["amplitude"]["field_error"]["mean"]) in (release / "docs" / "results.md").read_text()
+        assert percent(test["solved"]["field_error"]["mean"]) in (release / "docs" / "results.md").read_text()
 
 
 def test_every_picture_of_the_page_exists(release):
@@ -151,7 +150,7 @@ def test_a_model_is_not_replaced_before_it_is_measured(release, monkeypatch):
         raise KeyboardInterrupt
 
     before = {path: path.read_bytes() for path in (release / "models" / "poisson").iterdir()}
-    monkeypatch.setattr(ship, "measure_amplitudes", interrupt)
+    monkeypatch.setattr(ship, "measure_fields", interrupt)
     with pytest.raises(KeyboardInterrupt):
         ship.main(ship_arguments(release, release / "trained" / "poisson" / "run", "poisson"))
     assert {path: path.read_bytes() for path in (release / "models" / "poisson").iterdir()} == before
@@ -199,11 +198,11 @@ def test_a_case_that_is_not_that_of_its_file_is_noticed(release):
     model = disol.load(release / "models" / "poisson", device="cpu")
     case = disol.draw("poisson", seed=1, resolution=SIDE)
     exact = disol.solve_exact(case)
-    errors, estimate = measure.solve_both_ways(model, case, exact.amplitude)
-    assert estimate == pytest.approx(errors.field, rel=0.2)
+    error = measure.error_of_field(model, case, exact.amplitude)
+    assert error == pytest.approx(compare(model.solve(case), exact).field, rel=1e-9)
     for other in (1 + 1e-6, 1.01):
         with pytest.raises(ValueError, match="Generate the file again"):
-            measure.solve_both_ways(model, case, other * exact.amplitude)
+            measure.error_of_field(model, case, other * exact.amplitude)
 
 
 def test_rivals_are_measured_on_the_same_cases_and_samples(release, tmp_path, released_data):
@@ -211,7 +210,7 @@ def test_rivals_are_measured_on_the_same_cases_and_samples(release, tmp_path, re
     arguments += ["--rival", f"authors={released_data / 'published_poisson.safetensors'}"]
     arguments += ["--samples", str(released_data / "poisson_published.npz")]
     arguments += ["--models", str(tmp_path), "--pictures", str(tmp_path / "pictures")]
-    ship.main([*arguments, "--amplitude-cases", "0"])
+    ship.main([*arguments, "--solved-cases", "0"])
     metrics = load_checkpoint(tmp_path / "poisson").metrics
     rival = metrics["rivals"]["authors"]
     assert {name: test["cases"] for name, test in rival.items()} == {"id": 8, "shapes": 8}

@@ -97,8 +97,8 @@ def test_the_title_names_the_problem_its_equation_and_the_errors():
     title = draw_solution(solution, exact).get_suptitle()
     assert title.startswith("poisson   −ΔU = f   24 x 24")
     assert "relative L2 error 25 % (pattern 0 %, amplitude 25 %)" in title
-    estimated = draw_solution(replace(solution, estimated_error=0.031)).get_suptitle()
-    assert estimated.endswith("24 x 24   relative L2 error about 3.1 %")
+    own = draw_solution(replace(solution, error=0.031)).get_suptitle()
+    assert own.endswith("24 x 24   relative L2 error 3.1 %")
 
 
 def test_a_field_that_changes_sign_has_white_at_zero():

@@ -15,6 +15,7 @@ PROBLEMS = [
     ("heat", "paper"),
 ]
 SIGNED = ("poisson", "advection-diffusion-high", "heat")
+TIMES = {"heat": {"times": [8]}}
 
 
 @pytest.fixture
@@ -36,9 +37,9 @@ def test_exact_patterns_become_exact_fields(tmp_path, problem, conventions):
     model, terms = exact_model(tmp_path, problem, conventions), own_terms(problem)
     exact, solution = disol.solve_exact(problem, conventions=conventions, **terms), model.solve(**terms)
     assert solution.field.shape == exact.field.shape == solution.pattern.shape
-    assert relative(solution.field, exact.field) < 0.01
+    assert relative(solution.field, exact.field) < 1e-3
     assert relative(solution.pattern, exact.pattern) < 1e-3
-    assert np.allclose(solution.amplitude, exact.amplitude, rtol=0.01)
+    assert np.allclose(solution.amplitude, exact.amplitude, rtol=1e-9)
     assert type(solution.amplitude) is type(exact.amplitude)
     assert solution.times == exact.times
     assert np.array_equal(solution.domain, exact.domain)
@@ -102,7 +103,7 @@ def test_a_batch_is_a_loop_of_single_cases(tmp_path, problem, conventions):
         alone = model.solve(**row)
         assert np.allclose(single.field, alone.field, rtol=1e-6, atol=1e-9 * (np.abs(alone.field).max() + 1))
         assert np.allclose(single.amplitude, alone.amplitude)
-        assert np.isclose(single.estimated_error, alone.estimated_error, rtol=1e-4, atol=1e-9)
+        assert np.isclose(single.error, alone.error, rtol=1e-4, atol=1e-9)
         assert np.array_equal(single.inputs, alone.inputs)
         assert type(single.amplitude) is type(alone.amplitude)
 
@@ -113,15 +114,15 @@ def test_a_solution_knows_its_error(tmp_path, problem, conventions, error):
     terms = own_terms(problem) | ({"times": list(range(0, 21, 2))} if problem == "heat" else {})
     exact = disol.solve_exact(problem, conventions=conventions, **terms).field
     solution = exact_model(tmp_path, problem, conventions, error=error).solve(**terms)
-    assert solution.estimated_error == pytest.approx(relative(solution.field, exact), rel=0.15)
-    assert 0.005 < solution.estimated_error < 0.1
+    assert solution.error == pytest.approx(relative(solution.field, exact), rel=1e-9)
+    assert 0.005 < solution.error < 0.1
     perfect = exact_model(tmp_path / "perfect", problem, conventions).solve(**terms)
-    assert perfect.estimated_error < 0.2 * solution.estimated_error
+    assert perfect.error < 0.2 * solution.error
 
 
 def test_nothing_is_solved_without_an_error(tmp_path):
     solution = exact_model(tmp_path, "poisson").solve(**own_terms("poisson") | {"source": np.zeros((32, 32))})
-    assert solution.estimated_error == 0.0
+    assert solution.error == 0.0
 
 
 def best_multiple(shape, target):
@@ -146,7 +147,7 @@ def test_drawn_cases_are_predicted_from_their_own_channels(tmp_path, problem):
     assert np.array_equal(solution.inputs, case.inputs)
     pattern = solution.pattern[0] if problem == "heat" else solution.pattern
     assert np.allclose(pattern, best_multiple(predicted, pattern), atol=1e-6)
-    assert solution.amplitude == pytest.approx(disol.solve_exact(case).amplitude, rel=0.02)
+    assert solution.amplitude == pytest.approx(disol.solve_exact(case).amplitude, rel=1e-9)
 
 
 @pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity"])
@@ -155,7 +156,8 @@ def test_a_field_is_the_multiple_of_the_pattern_nearest_to_the_solution(tmp_path
     exact = disol.solve_exact(problem, **terms).field
     solution = exact_model(tmp_path, problem, error=wavy).solve(**terms)
     least = relative(best_multiple(solution.field, exact), exact)
-    assert 0.01 < least <= relative(solution.field, exact) < 1.05 * least
+    assert least > 0.01
+    assert relative(solution.field, exact) == pytest.approx(least, rel=1e-9)
     assert np.allclose(solution.amplitude * solution.pattern, solution.field)
 
 
@@ -180,7 +182,7 @@ def test_heat_takes_its_amplitude_over_20_s_whatever_is_asked_for(tmp_path):
     model = exact_model(tmp_path, "heat", error=wavy)
     for times in ([2], [40, 6]):
         exact, solution = (solve(**terms | {"times": times}) for solve in (solve_heat, model.solve))
-        assert solution.amplitude == pytest.approx(exact.amplitude, rel=0.01)
+        assert solution.amplitude == pytest.approx(exact.amplitude, rel=1e-9)
         assert relative(solution.field, exact.field) < 0.05
 
 
@@ -190,7 +192,7 @@ def test_heat_knows_its_error_at_the_times_asked_for(tmp_path, times):
     solution = exact_model(tmp_path, "heat", error=wavy).solve(**terms)
     error = relative(solution.field, solve_heat(**terms).field)
     assert error > 0.005
-    assert solution.estimated_error == pytest.approx(error, rel=0.05)
+    assert solution.error == pytest.approx(error, rel=1e-9)
 
 
 def test_a_frame_of_heat_is_the_same_whatever_else_is_asked_for(tmp_path, predictions):
@@ -215,31 +217,54 @@ def test_the_size_of_a_chunk_changes_nothing(monkeypatch, tmp_path, problem, at_
     whole = model.solve(**batch, **shared)
     monkeypatch.setattr("disol.inference.answer.parts_at_once", lambda case, device: at_once)
     pieces = model.solve(**batch, **shared)
-    for name in ("field", "pattern", "amplitude", "estimated_error"):
+    for name in ("field", "pattern", "amplitude", "error"):
         assert np.allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-9, atol=0), name
 
 
-def test_the_error_is_known_where_neither_multigrid_nor_the_network_sees_a_slit(tmp_path):
-    domain = np.zeros((32, 32))
-    domain[2:30, 2:30] = 1
-    filled, held = domain.copy(), np.zeros_like(domain)
-    domain[15, 4:30] = 0
-    held[2, 2:30] = 1
-    source = np.ones_like(domain)
-    blind = disol.solve_exact("poisson", domain=filled, dirichlet=held, source=source).pattern
-    model = exact_model(tmp_path, "poisson", error=lambda pattern: blind)
-    solution = model.solve(domain=domain, dirichlet=held, source=source)
-    exact = disol.solve_exact("poisson", domain=domain, dirichlet=held, source=source)
-    true_error = relative(solution.field, exact.field)
-    assert true_error > 0.1
-    assert solution.estimated_error == pytest.approx(true_error, rel=0.1)
-    assert solution.amplitude == pytest.approx(exact.amplitude, rel=0.05)
+def cut_plate(problem):
+    """A plate that hangs by one pixel and is held at a few: neither networks nor coarse grids see that."""
+    size = 32
+    domain, held, load = (np.zeros((size, size)) for _ in range(3))
+    domain[4:28, 4:28] = 1
+    domain[4:27, 16] = 0
+    held[4:7, 4] = 1
+    load[16:21, 27] = 1
+    if problem == "elasticity":
+        return {"domain": domain, "fix_x": held, "fix_y": held, "force_x": load, "force_y": 0 * load}
+    terms = {"domain": domain, "dirichlet": held, "source": load}
+    return terms | ({"initial": 0 * load, "times": [2, 20, 50]} if problem == "heat" else {})
+
+
+@pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity", "heat"])
+def test_size_and_error_are_known_where_a_domain_hangs_by_a_pixel(tmp_path, problem):
+    terms = cut_plate(problem)
+    exact = disol.solve_exact(problem, **terms)
+    solution = exact_model(tmp_path, problem, error=lambda pattern: pattern[..., ::-1, :] + 0.1).solve(**terms)
+    error = relative(solution.field, exact.field)
+    assert error > 0.1
+    assert solution.error == pytest.approx(error, rel=1e-6)
+    assert np.allclose(solution.amplitude, exact.amplitude, rtol=1e-6)
+
+
+@pytest.mark.parametrize("problem", SIGNED)
+def test_the_parts_of_a_load_are_sized_together(tmp_path, problem):
+    model, terms = exact_model(tmp_path, problem, error=np.sqrt), own_terms(problem) | TIMES.get(problem, {})
+    exact = disol.solve_exact(problem, **terms).field
+    loads = [name for name in ("source", "initial") if name in terms]
+    sides = [terms | {name: sign * np.maximum(sign * terms[name], 0) for name in loads} for sign in (1, -1)]
+    apart = sum(model.solve(**side).field for side in sides)
+    together = model.solve(**terms)
+    assert together.error < 0.99 * relative(apart, exact)
+    # No other sizes of the two are nearer: what is left is orthogonal to both.
+    for side in sides:
+        shape = model.solve(**side).field
+        assert abs(((together.field - exact) * shape).sum()) < 1e-6 * np.linalg.norm(exact) * np.linalg.norm(shape)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e30])
 def test_the_error_does_not_depend_on_the_size_of_a_load(tmp_path, size):
     model, terms = exact_model(tmp_path, "poisson", error=wavy), own_terms("poisson")
     once, other = model.solve(**terms), model.solve(**{**terms, "source": size * terms["source"]})
-    assert once.estimated_error > 0.01
-    assert other.estimated_error == pytest.approx(once.estimated_error, rel=1e-6)
+    assert once.error > 0.01
+    assert other.error == pytest.approx(once.error, rel=1e-6)
     assert other.amplitude == pytest.approx(size * once.amplitude, rel=1e-6)

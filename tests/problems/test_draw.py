@@ -123,7 +123,7 @@ def test_sizes_of_the_factors_can_be_given_as_numbers():
         optional={
             "topology": st.none() | st.floats(0.05, 0.6) | st.tuples(st.floats(0.05, 0.3), st.floats(0.3, 0.6)),
             "boundary": st.none() | st.integers(1, 20) | st.tuples(st.integers(1, 4), st.integers(4, 20)),
-            "source": st.none() | st.floats(0, 64),
+            "source": st.none() | st.floats(0.1, 64),
         },
     )
 )

@@ -50,21 +50,19 @@ class Run:
         table = Table(Column(no_wrap=True), box=None, pad_edge=False)
         for name in (
             largest_of(self.solution.fields),
-            "error of field\nestimated",
-            "\ntrue",
-            "pattern",
-            "amplitude",
+            "error of\nfield",
+            "\npattern",
+            "\namplitude",
             "first call\ntakes",
         ):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("on", no_wrap=True)
         errors = self.errors
-        measured = (errors.field, errors.pattern, errors.amplitude) if errors else ()
-        shown = [percent(error) for error in (float(self.solution.estimated_error), *measured)]
-        shown += ["-"] * (4 - len(shown))
+        measured = (errors.field, errors.pattern, errors.amplitude) if errors else (float(self.solution.error),)
+        shown = [*map(percent, measured), *["-"] * (3 - len(measured))]
         table.add_row("predicted", sizes(self.solution), *shown, duration(self.predicted_in), self.device)
         if self.exact is not None:
-            table.add_row("exact", sizes(self.exact), "", "", "", "", duration(self.solved_in), "cpu")
+            table.add_row("exact", sizes(self.exact), "", "", "", duration(self.solved_in), "cpu")
         return table
 
 
@@ -93,7 +91,7 @@ def run_case(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         solution, predicted_in = timed(lambda: model.solve(**case.terms))
-        # Apart, for the time and the estimated error shown are those of what was asked for.
+        # Apart, for the time and the error shown are those of what was asked for.
         movie = (model.solve(**frames), known) if asked else None
     if asked and known is not None:
         known = exact_at(known, asked)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import chain, islice
+from itertools import chain
 
 import numpy as np
 import torch
@@ -11,33 +11,30 @@ from torch import Tensor
 
 from disol.evaluation.metrics import ratio
 from disol.fem import ELEMENTS, forms
-from disol.inference.amplitude import MOST_STEPS, solve_from_pattern, step_on
+from disol.inference import truth
 from disol.inference.block import Block
 from disol.inference.discretise import DiscreteParts, discretise
 from disol.inference.request import Request
 from disol.problems import Posed
 from disol.problems.heat import TRAINED_UNTIL, HeatProblem
 from disol.problems.problem import component_pattern
-from disol.solvers.loads import pixel_means
 from disol.solvers.memory import USABLE, cases_at_once, free_bytes_of_host
 from disol.solvers.operator import trailing
 
 Predict = Callable[[Float32[np.ndarray, "batch channel height width"]], Float32[np.ndarray, "batch ..."]]
 Frames = Float[np.ndarray, "case *time field height width"]
 Fields = Float[Tensor, "case *time field height width"]
-STENCILS = 4  # of the finest grid, in memory: a multigrid hierarchy and what it is made from
-FIELDS = 2 * (MOST_STEPS + 2)  # besides: directions and their images
-COPIES = 6  # of the frames asked for, on the device and on the host: channels and what becomes of predictions
+COPIES = 8  # of all frames, on the device and on the host: channels, what becomes of predictions, solutions
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Pattern, amplitude, field and estimated error of each case, as in `Solution`."""
+    """Pattern, amplitude, field and error of each case, as in `Solution`."""
 
     pattern: Frames
     amplitude: Float[np.ndarray, "case *field"]
     field: Frames
-    estimated_error: Float[np.ndarray, " case"]
+    error: Float[np.ndarray, " case"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +42,8 @@ class Found:
     """What was found for some cases, on the device, before it is scaled as `DiscreteParts` says: of a size near 1.
 
     field       the predictions that are asked for, in their sizes
-    solved      these, corrected by multigrid
-    amplitude   max |U| of what is corrected; of a transient problem over the trained times
+    solved      the solutions themselves
+    amplitude   max |U| of these; of a transient problem over the trained times
     """
 
     field: Fields
@@ -75,7 +72,7 @@ def answer_at_once(request: Request, predict: Predict, device: torch.device, sep
         found = evolve(posed, posed.equation, parts, predict)
     else:
         found = respond(parts, predict, separate_fields)
-    errors = estimate_errors(found.field, found.solved)
+    errors = errors_of(found.field, found.solved)
     field, amplitude = (
         (trailing(scale, each) * each).cpu().numpy()
         for scale, each in ((parts.scale, found.field), (parts.scale.abs(), found.amplitude))
@@ -107,12 +104,11 @@ def chunks(request: Request, device: torch.device) -> Iterator[Request]:
 
 
 def parts_at_once(case: Posed, device: torch.device) -> int:
-    """Return how many parts to solve in one go."""
-    num_fields = len(case.equation.fields)
+    """Return how many parts to solve in one go; the solver itself cuts them further where its factors do not fit."""
     nodes = (case.grid.height + 1) * (case.grid.width + 1)
-    frames = COPIES * (len(case.terms["times"]) if isinstance(case.equation, HeatProblem) else 1)
-    on_device = cases_at_once(8 * nodes * num_fields * (STENCILS * 9 * num_fields + FIELDS + frames), device)
-    return max(1, min(on_device, int(USABLE * free_bytes_of_host()) // (8 * nodes * num_fields * frames)))
+    frames = len(steps_of(case.equation, case)) if isinstance(case.equation, HeatProblem) else 1
+    needed = COPIES * 8 * nodes * len(case.equation.fields) * frames
+    return max(1, min(cases_at_once(needed, device), int(USABLE * free_bytes_of_host()) // needed))
 
 
 def respond(parts: DiscreteParts, predict: Predict, separate_fields: bool) -> Found:
@@ -120,9 +116,10 @@ def respond(parts: DiscreteParts, predict: Predict, separate_fields: bool) -> Fo
     predicted = torch.from_numpy(predict(parts.channels)).to(parts.loads)
     # Patterns ½ + ½ U_c / max |U_c| are mapped back to U_c / max |U_c|.
     shapes = (2 * predicted - 1) * parts.operator.mask[:, None] if separate_fields else predicted
-    solved = solve_from_pattern(parts.operator, parts.loads, shapes, separate_fields)
-    field, total = parts.add_up(nearest(shapes, solved, separate_fields)), parts.add_up(solved)
-    return Found(field, total, sizes(total, separate_fields))
+    solved = parts.add_up(truth.solve(parts.operator, parts.loads))
+    sized = shapes if separate_fields else shapes[:, None]  # what has a size of its own: each field, or all together
+    field = nearest(parts.by_case(sized), solved.reshape(len(solved), *sized.shape[1:]))
+    return Found(field.reshape(solved.shape), solved, sizes(solved, separate_fields))
 
 
 def evolve(case: Posed, equation: HeatProblem, parts: DiscreteParts, predict: Predict) -> Found:
@@ -130,30 +127,24 @@ def evolve(case: Posed, equation: HeatProblem, parts: DiscreteParts, predict: Pr
 
     The initial field is known, so it is never predicted.
     """
-    asked = equation.step_numbers(case.terms["times"])
-    frames: dict[int, Float[Tensor, "part field height width"]] = {}
-    amplitude = parts.loads.new_zeros(parts.num_cases)
-    for step, solved in enumerate(islice(steps_of(case, parts), max(equation.trained_steps, *asked) + 1)):
-        if step <= equation.trained_steps:
-            amplitude = torch.maximum(amplitude, sizes(parts.add_up(solved), separate_fields=False))
-        if step in asked:
-            frames[step] = solved
-    known = torch.stack([frames[step] for step in asked], dim=1)
+    assert parts.initial is not None
+    asked, steps = equation.step_numbers(case.terms["times"]), steps_of(equation, case)
+    mass = forms.mass(ELEMENTS["q1"](case.grid.h))
+    solved = parts.add_up(truth.step(parts.operator, mass, parts.loads, parts.initial, steps))
+    amplitude = sizes(solved[:, : equation.trained_steps + 1], separate_fields=False)
+    known = solved[:, [steps.index(step) for step in asked]]
     field, moving = known.clone(), [place for place, step in enumerate(asked) if step > 0]
     if moving:
         inputs = frames_of(equation, parts.channels, [asked[place] for place in moving])
         shapes = torch.from_numpy(predict(inputs)).to(known)
-        sized = nearest(shapes, known[:, moving].reshape(shapes.shape), separate_fields=False)
-        field[:, moving] = sized.reshape(len(known), len(moving), *shapes.shape[1:])
-    return Found(parts.add_up(field), parts.add_up(known), amplitude)
+        framed = shapes.reshape(-1, len(moving), *shapes.shape[1:])
+        field[:, moving] = nearest(parts.by_case(framed), known[:, moving])
+    return Found(field, known, amplitude)
 
 
-def steps_of(case: Posed, parts: DiscreteParts) -> Iterator[Float[Tensor, "part field height width"]]:
-    """Approximate U⁰, U¹, … of every part by pixel, without end."""
-    assert parts.initial is not None
-    mass = parts.operator.with_matrix(torch.from_numpy(forms.mass(ELEMENTS["q1"](case.grid.h))))
-    yield pixel_means(parts.initial) * parts.operator.mask[:, None]
-    yield from step_on(parts.operator, mass, parts.loads, parts.initial)
+def steps_of(equation: HeatProblem, case: Posed) -> list[int]:
+    """List the steps that are needed: those asked for, and all that the amplitude is taken over."""
+    return sorted({*range(equation.trained_steps + 1), *equation.step_numbers(case.terms["times"])})
 
 
 def frames_of(
@@ -167,17 +158,21 @@ def frames_of(
 
 
 def nearest(
-    shapes: Float[Tensor, "frame field height width"],
-    solved: Float[Tensor, "frame field height width"],
-    separate_fields: bool,
-) -> Float[Tensor, "frame field height width"]:
-    """Return the multiple of each shape, or of each of its fields, that is nearest to the solution in L2.
+    shapes: Float[Tensor, "case part size *pixels"], solved: Float[Tensor, "case size *pixels"]
+) -> Float[Tensor, "case size *pixels"]:
+    """Return the sum of multiples of the shapes of each case that is nearest to its solution in L2.
 
-    Scaling it to the amplitude instead would spread the error of its one largest pixel over all of them.
+    Scaling it to the amplitude instead would spread the error of its one largest pixel over all of them, and scaling
+    every part to its own solution would not make up for the errors of one by the other.
     """
-    axes = pixel_axes(shapes, separate_fields)
-    overlap, square = ((shapes * other).sum(dim=axes, keepdim=True) for other in (solved, shapes))
-    return overlap / torch.where(square > 0, square, 1.0) * shapes
+    directions, target = shapes.flatten(3), solved.flatten(2)
+    overlap = torch.einsum("csgp,cgp->cgs", directions, target)
+    products = torch.einsum("csgp,ctgp->cgst", directions, directions)
+    if shapes.shape[1] == 1:
+        factors = overlap / torch.where(products[..., 0] > 0, products[..., 0], 1.0)
+    else:
+        factors = (torch.linalg.pinv(products, hermitian=True) @ overlap[..., None])[..., 0]
+    return torch.einsum("cgs,csgp->cgp", factors, directions).reshape(solved.shape)
 
 
 def sizes(values: Fields, separate_fields: bool) -> Float[Tensor, "case *field"]:
@@ -190,8 +185,8 @@ def pixel_axes(values: Fields, separate_fields: bool) -> tuple[int, ...]:
     return (2, 3) if separate_fields else tuple(range(1, values.ndim))
 
 
-def estimate_errors(field: Fields, solved: Fields) -> Float[Tensor, " case"]:
-    """Return how far predictions are from what multigrid made of them, all times and fields of a case together.
+def errors_of(field: Fields, solved: Fields) -> Float[Tensor, " case"]:
+    """Return how far predictions are from solutions, all times and fields of a case together.
 
     Both are 0 outside the domain, and small enough to be squared.
     """

@@ -48,6 +48,15 @@ class DiscreteParts:
         weighed = trailing(self.weight, values) * values
         return weighed.new_zeros(self.num_cases, *values.shape[1:]).index_add_(0, self.owner, weighed)
 
+    def by_case(self, values: Float[Tensor, "part *shape"]) -> Float[Tensor, "case place *shape"]:
+        """Give the parts of each case places of its own, 0 where it has fewer than others."""
+        if self.weight is None:
+            return values[:, None]
+        place = torch.arange(len(self.owner), device=self.owner.device) - torch.searchsorted(self.owner, self.owner)
+        placed = values.new_zeros(self.num_cases, int(place.max()) + 1, *values.shape[1:])
+        placed[self.owner, place] = values
+        return placed
+
 
 def discretise(blocks: Sequence[Block], device: torch.device) -> DiscreteParts:
     """Discretise all parts, by bilinear elements, which models are trained with."""

@@ -102,7 +102,7 @@ class Model:
             found.pattern,
             found.amplitude,
             found.field,
-            found.estimated_error,
+            found.error,
             request.posed.terms.get("times"),
         )
         return solutions if request.is_batch else solutions[0]

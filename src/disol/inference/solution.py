@@ -22,13 +22,11 @@ class Solution:
 
     inputs      the channels of the terms as they were given; of a transient problem at the first time
     pattern     what the solution looks like, of size about 1, as the conventions scale it
-    amplitude   max |U| of the true solution, as far as known (one per field where fields are scaled separately)
+    amplitude   max |U| of the solution of the discrete system (one per field where fields are scaled separately)
     field       amplitude times pattern, in physical units; 0 outside the domain. It is the multiple of the prediction,
-                in each frame, that fits the discrete system best, so its maximum may differ from the amplitude.
+                in each frame, that is nearest to the solution, so its maximum may differ from the amplitude.
     times       of a transient problem, whose pattern and field then have a time axis before that of the fields
-    estimated_error
-                relative L2 distance of the field from the multigrid solution that its size is taken from, which is far
-                more accurate; of a transient problem over its times together
+    error       relative L2 distance of the field from the solution; of a transient problem over its times together
     """
 
     problem: str
@@ -40,7 +38,7 @@ class Solution:
     pattern: Float[np.ndarray, "*batch_time field height width"]
     amplitude: float | Float[np.ndarray, "..."]
     field: Float[np.ndarray, "*batch_time field height width"]
-    estimated_error: float | Float[np.ndarray, " batch"]
+    error: float | Float[np.ndarray, " batch"]
     times: tuple[float, ...] | None = None
 
     @property
@@ -56,7 +54,7 @@ class Solution:
     def __getitem__(self, case: int | slice) -> "Solution":
         """Return one case of a batch, or some of them as a batch."""
         if isinstance(case, slice):
-            names = ("inputs", "domain", "pattern", "amplitude", "field", "estimated_error")
+            names = ("inputs", "domain", "pattern", "amplitude", "field", "error")
             arrays: dict[str, Any] = {name: np.asarray(getattr(self, name))[case] for name in names}
             return replace(self, **arrays)
         if not -len(self) <= case < len(self):
@@ -72,7 +70,7 @@ class Solution:
             self.pattern[case],
             float(amplitude) if amplitude.ndim == 0 else amplitude,
             self.field[case],
-            float(np.asarray(self.estimated_error)[case]),
+            float(np.asarray(self.error)[case]),
             self.times,
         )
 
@@ -100,7 +98,7 @@ class Solution:
 
     def arrays(self) -> dict[str, Any]:
         """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
-        answered = ("pattern", "amplitude", "field", "estimated_error")
+        answered = ("pattern", "amplitude", "field", "error")
         asked = ("domain", "inputs", "channels", "fields", "problem", "conventions")
         return {name: np.asarray(getattr(self, name)) for name in (*answered, *asked)} | {
             "times": np.array(self.times or (), dtype=float)

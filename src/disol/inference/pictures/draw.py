@@ -34,8 +34,8 @@ def draw_solution(solution: Solution, exact: Exact | None = None) -> Figure:
 
 def heading(solution: Solution, errors: Comparison | None) -> str:
     """Say what is solved and how well, as far as that is known."""
-    estimate = f"relative L2 error about {percent(float(solution.estimated_error))}"
-    return f"{subject(solution)}   {errors or estimate}"
+    own = f"relative L2 error {percent(float(solution.error))}"
+    return f"{subject(solution)}   {errors or own}"
 
 
 def subject(solution: Solution) -> str:
