@@ -57,17 +57,17 @@ def answer(request: Request, predict: Predict, device: torch.device, separate_fi
 
     separate_fields   patterns are ½ + ½ U_c / max |U_c| instead of U / max |U|
     """
-    answers = [answer_at_once(some, predict, device, separate_fields) for some in chunks(request, device)]
+    answers = [answer_at_once(blocks, predict, device, separate_fields) for blocks in chunks(request.blocks, device)]
     if len(answers) == 1:
         return answers[0]
     return Answer(*(np.concatenate([getattr(each, part.name) for each in answers]) for part in fields(Answer)))
 
 
-def answer_at_once(request: Request, predict: Predict, device: torch.device, separate_fields: bool) -> Answer:
+def answer_at_once(blocks: list[Block], predict: Predict, device: torch.device, separate_fields: bool) -> Answer:
     """Solve cases that fit the device."""
-    if not any(len(block.parts) for block in request.blocks):
-        return zero_answer(request, separate_fields)
-    posed, parts = request.posed, discretise(request.blocks, device)
+    if not any(len(block.parts) for block in blocks):
+        return zero_answer(blocks, separate_fields)
+    posed, parts = blocks[0].posed, discretise(blocks, device)
     if isinstance(posed.equation, HeatProblem):
         found = evolve(posed, posed.equation, parts, predict)
     else:
@@ -77,30 +77,31 @@ def answer_at_once(request: Request, predict: Predict, device: torch.device, sep
         (trailing(scale, each) * each).cpu().numpy()
         for scale, each in ((parts.scale, found.field), (parts.scale.abs(), found.amplitude))
     )
-    return Answer(normalised(field, amplitude, request.domain), amplitude, field, errors.cpu().numpy())
+    domain = np.concatenate([block.domain for block in blocks])
+    return Answer(normalised(field, amplitude, domain), amplitude, field, errors.cpu().numpy())
 
 
-def zero_answer(request: Request, separate_fields: bool) -> Answer:
+def zero_answer(blocks: list[Block], separate_fields: bool) -> Answer:
     """Answer cases without any load."""
-    posed, num_cases = request.posed, len(request)
+    posed, num_cases = blocks[0].posed, sum(map(len, blocks))
     times = (len(posed.terms["times"]),) if isinstance(posed.equation, HeatProblem) else ()
     field = np.zeros((num_cases, *times, len(posed.equation.fields), *posed.grid.pixels))
     amplitude = np.zeros((num_cases, len(posed.equation.fields)) if separate_fields else num_cases)
     return Answer(field, amplitude, field, np.zeros(num_cases))
 
 
-def chunks(request: Request, device: torch.device) -> Iterator[Request]:
-    """Cut the cases into requests whose parts fit the device, and what is kept of them the host."""
-    at_once = parts_at_once(request.posed, device)
+def chunks(blocks: list[Block], device: torch.device) -> Iterator[list[Block]]:
+    """Gather as many blocks as have parts that fit the device, and the host with what is kept of them."""
+    at_once = parts_at_once(blocks[0].posed, device)
     pending: list[Block] = []
     num_parts = 0
-    for block in chain.from_iterable(block.pieces(at_once) for block in request.blocks):
+    for block in chain.from_iterable(block.pieces(at_once) for block in blocks):
         if pending and num_parts + len(block.parts) > at_once:
-            yield Request(pending, request.is_batch)
+            yield pending
             pending, num_parts = [], 0
         pending.append(block)
         num_parts += len(block.parts)
-    yield Request(pending, request.is_batch)
+    yield pending
 
 
 def parts_at_once(case: Posed, device: torch.device) -> int:

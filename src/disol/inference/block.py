@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float32, Shaped
 from disol.inference.parts import Parts, some_cases, split_loads
 from disol.problems import Posed
 
+Channels = Float32[np.ndarray, "case channel height width"]
 MOST_PIXELS = 2**17  # of the cases of a block, whose arrays then stay in the cache of a processor
 
 
@@ -16,23 +17,15 @@ MOST_PIXELS = 2**17  # of the cases of a block, whose arrays then stay in the ca
 class Block:
     """Some cases of one problem on one grid: a batch of arrays, or a single case as it was given.
 
-    posed    the cases; the terms of a batch have a batch axis
-    inputs   their channels
-    parts    of their loads, as networks know them
+    posed   the cases; the terms of a batch have a batch axis
+    parts   of their loads, as networks know them
     """
 
     posed: Posed
-    inputs: Float32[np.ndarray, "case channel height width"]
     parts: Parts
 
-    @staticmethod
-    def of(posed: Posed, parts: Parts | None = None) -> "Block":
-        """Read channels and, unless they are known, parts."""
-        channels = posed.equation.encode(posed.terms, posed.rules)
-        return Block(posed, with_batch_axis(channels, 4), split_loads(posed) if parts is None else parts)
-
     def __len__(self) -> int:
-        return len(self.inputs)
+        return len(self.domain)
 
     @property
     def domain(self) -> Bool[np.ndarray, "case height width"]:
@@ -50,16 +43,30 @@ class Block:
 
     def between(self, start: int, stop: int) -> "Block":
         """Return some of the cases of a batch."""
-        posed = replace(self.posed, terms=some_cases(self.posed.terms, slice(start, stop)))
-        return Block(posed, self.inputs[start:stop], self.parts.of_cases(start, stop))
+        return Block(cases_between(self.posed, start, stop), self.parts.of_cases(start, stop))
 
 
-def blocks_of(batch: Posed) -> list[Block]:
-    """Cut a batch of arrays into blocks."""
+def read_blocks(batch: Posed) -> tuple[list[Block], Channels]:
+    """Cut a batch of arrays into blocks, and stack the channels of all cases."""
     num_cases, height, width = batch.terms["domain"].shape
     length = max(1, MOST_PIXELS // (height * width))
-    starts = range(0, num_cases, length)
-    return [Block.of(replace(batch, terms=some_cases(batch.terms, slice(s, s + length)))) for s in starts]
+    channels = empty_channels(batch, num_cases)
+    blocks = []
+    for start in range(0, num_cases, length):
+        posed = cases_between(batch, start, start + length)
+        channels[start : start + length] = posed.equation.encode(posed.terms, posed.rules)
+        blocks.append(Block(posed, split_loads(posed)))
+    return blocks, channels
+
+
+def cases_between(batch: Posed, start: int, stop: int) -> Posed:
+    """Return some of the cases of a batch of arrays."""
+    return replace(batch, terms=some_cases(batch.terms, slice(start, stop)))
+
+
+def empty_channels(posed: Posed, count: int) -> Channels:
+    """Make room for channels, which are then written block by block: joining them later would write them twice."""
+    return np.empty((count, len(posed.equation.channels), *posed.grid.pixels), np.float32)
 
 
 def with_batch_axis(array: Shaped[np.ndarray, "..."], axes: int) -> Shaped[np.ndarray, "..."]:

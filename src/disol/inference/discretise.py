@@ -9,7 +9,7 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from disol.fem import ELEMENTS, System
-from disol.inference.block import Block, with_batch_axis
+from disol.inference.block import Block, empty_channels, with_batch_axis
 from disol.inference.parts import Parts, terms_of_parts
 from disol.problems.heat import HeatProblem
 from disol.solvers import DiscreteOperator, from_batch
@@ -62,21 +62,23 @@ def discretise(blocks: Sequence[Block], device: torch.device) -> DiscreteParts:
     """Discretise all parts, by bilinear elements, which models are trained with."""
     equation, rules, grid = blocks[0].posed.equation, blocks[0].posed.rules, blocks[0].posed.grid
     element = ELEMENTS["q1"](grid.h)
-    channels, operators, loads, initial = [], [], [], []
+    parts = Parts.joined([block.parts for block in blocks], [len(block) for block in blocks])
+    channels, done = empty_channels(blocks[0].posed, len(parts)), 0
+    operators, loads, initial = [], [], []
     for block in blocks:
         for terms in terms_of_parts(block.posed.terms, block.parts):
-            channels.append(with_batch_axis(equation.encode(terms, rules), 4))
             operator, load = on_device(equation.system(terms, rules, element), device)
             operators.append(operator)
             loads.append(load)
+            channels[done : done + len(load)] = equation.encode(terms, rules)
+            done += len(load)
             if isinstance(equation, HeatProblem):
                 initial.append(torch.from_numpy(with_batch_axis(equation.initial_nodes(terms), 4)).to(load))
-    parts = Parts.joined([block.parts for block in blocks], [len(block) for block in blocks])
     scale, one_each = np.zeros(sum(map(len, blocks))), parts.is_one_each(sum(map(len, blocks)))
     cases, first = np.unique(parts.owner, return_index=True)
     scale[cases] = parts.weight[first]
     return DiscreteParts(
-        np.concatenate(channels),
+        channels,
         join_operators(operators),
         torch.cat(loads),
         torch.cat(initial) if initial else None,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from disol.inference.block import Block, blocks_of
-from disol.inference.parts import whole_load
+from disol.inference.block import Block, Channels, read_blocks
+from disol.inference.parts import split_loads, whole_load
 from disol.problems import Case, Posed, Problem, pose
 from disol.problems.checks import CaseStack, Unchecked, as_array
 
@@ -18,10 +18,12 @@ SHARED_TERMS = ("times",)  # lists that belong to every case of a batch
 class Request:
     """The checked cases to solve, in blocks.
 
+    inputs     the channels of each case as it was given
     is_batch   an answer needs a batch axis
     """
 
     blocks: list[Block]
+    inputs: Channels
     is_batch: bool
 
     @property
@@ -30,17 +32,9 @@ class Request:
         return self.blocks[0].posed
 
     @property
-    def inputs(self) -> Float32[np.ndarray, "case channel height width"]:
-        """The channels of each case as it was given."""
-        return np.concatenate([block.inputs for block in self.blocks])
-
-    @property
     def domain(self) -> Bool[np.ndarray, "case height width"]:
         """Where the equation of each case holds."""
         return np.concatenate([block.domain for block in self.blocks])
-
-    def __len__(self) -> int:
-        return sum(map(len, self.blocks))
 
 
 def read_request(trained: Problem, conventions: str, case: Case | Unchecked | None, data: dict[str, Any]) -> Request:
@@ -54,39 +48,51 @@ def read_request(trained: Problem, conventions: str, case: Case | Unchecked | No
         require_same(trained, conventions, case)
         posed = require_trained(trained, pose(case, **data))
         # Drawing has scaled the load already, on the one sampling that all resolutions of a case share.
-        return Request([Block.of(posed, None if data else whole_load())], is_batch=False)
+        block = Block(posed, split_loads(posed) if data else whole_load())
+        return Request([block], channels_of(posed)[None], is_batch=False)
     several = terms_of_batch(trained, data)
     if not several:
-        return Request([read_case(trained, conventions, data)], is_batch=False)
+        block, channels = read_case(trained, conventions, data)
+        return Request([block], channels[None], is_batch=False)
     num_cases = count_cases(several)
     if trained.takes_batches and not any(map(holds_functions, data.values())):
         try:
-            return Request(read_arrays(trained, conventions, data, num_cases), is_batch=True)
+            return Request(*read_arrays(trained, conventions, data, num_cases), is_batch=True)
         except ValueError:
             pass  # the case that is wrong says better what is wrong
-    blocks = []
+    cases = []
     for number in range(num_cases):
         own = {name: value[number] for name, value in several.items()}
         try:
-            blocks.append(read_case(trained, conventions, data | own))
+            cases.append(read_case(trained, conventions, data | own))
         except ValueError as error:
             raise ValueError(f"Case {number}: {error}") from error
-    return Request(blocks, is_batch=True)
+    return Request([block for block, _ in cases], np.stack([channels for _, channels in cases]), is_batch=True)
 
 
-def read_case(trained: Problem, conventions: str, data: dict[str, Any]) -> Block:
-    """Read a single case."""
-    return Block.of(require_trained(trained, pose(trained, conventions=conventions, **data)))
+def read_case(
+    trained: Problem, conventions: str, data: dict[str, Any]
+) -> tuple[Block, Float32[np.ndarray, "channel height width"]]:
+    """Read a single case, and its channels."""
+    posed = require_trained(trained, pose(trained, conventions=conventions, **data))
+    return Block(posed, split_loads(posed)), channels_of(posed)
 
 
-def read_arrays(trained: Problem, conventions: str, data: dict[str, Any], num_cases: int) -> list[Block]:
-    """Read a batch of arrays at once; what is shared is repeated."""
+def channels_of(posed: Posed) -> Float32[np.ndarray, "channel height width"]:
+    """Stack the channels of a single case."""
+    return posed.equation.encode(posed.terms, posed.rules)
+
+
+def read_arrays(
+    trained: Problem, conventions: str, data: dict[str, Any], num_cases: int
+) -> tuple[list[Block], Channels]:
+    """Read a batch of arrays at once, and its channels; what is shared is repeated."""
     stacks = {
         name: stack_cases(name, value, num_cases)
         for name, value in data.items()
         if name in trained.terms and name not in SHARED_TERMS
     }
-    return blocks_of(require_trained(trained, pose(trained, conventions=conventions, **data | stacks)))
+    return read_blocks(require_trained(trained, pose(trained, conventions=conventions, **data | stacks)))
 
 
 def stack_cases(name: str, value: Unchecked, num_cases: int) -> CaseStack:
