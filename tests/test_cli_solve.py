@@ -217,6 +217,16 @@ def test_a_resolution_that_was_not_trained_is_one_note(home, capsys, monkeypatch
     assert "24" in notes[0]
 
 
+def test_a_run_is_asked_for_the_resolution_it_was_trained_on(home, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["disol", "solve", "--model", "models/poisson", "--device", "cpu"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    out = capsys.readouterr().out
+    assert not stopped.value.code
+    assert f"of {SIDE} x {SIDE} pixels" in out
+    assert "note:" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

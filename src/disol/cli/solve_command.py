@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from disol.cli.app import DeviceName, Resolution, console, note, one_line, print_rows
+from disol.cli.app import DeviceName, console, note, one_line, print_rows
 
 DEFAULT_PROBLEM = "poisson"
 GIVEN = "What is given"
@@ -84,7 +84,9 @@ def solve(
         str | None,
         typer.Option(help="A run's folder or the name of a shipped model; the problem's own unless given."),
     ] = None,
-    resolution: Resolution = None,
+    resolution: Annotated[
+        int | None, typer.Option(help="Pixels along a side; as many as the model was trained on unless given.")
+    ] = None,
     device: DeviceName = "auto",
     exact: Annotated[bool, typer.Option("--exact/--no-exact", help="Solve exactly too, and compare.")] = True,
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("solution"),

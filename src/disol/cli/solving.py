@@ -81,7 +81,8 @@ def run_case(
         find_problem(problem)  # a misspelt problem is not to be looked for among the models
     model = load(name, problem=problem, device=device)
     equation, conventions = model.checkpoint.problem, model.conventions
-    case = read_case(equation, conventions, geometry, given, resolution=resolution, seed=seed)
+    side = model.resolution if resolution is None else resolution
+    case = read_case(equation, conventions, geometry, given, side=side, seed=seed)
 
     asked = case.terms.get("times")
     frames = case.terms | ({"times": movie_times(asked)} if asked else {})

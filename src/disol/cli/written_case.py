@@ -59,7 +59,7 @@ def read_case(
     geometry: str,
     given: Mapping[str, str | None],
     *,
-    resolution: int | None = None,
+    side: int,
     seed: int | None = None,
 ) -> WrittenCase:
     """Build the terms of a case from text; what is not given is drawn with the geometry or has a default."""
@@ -68,7 +68,6 @@ def read_case(
         if name not in problem.terms:
             known = ", ".join(map(option, problem.terms[1:]))
             raise ValueError(f"{problem.name} has no {option(name)}. It takes {known}.")
-    side = problem.resolution if resolution is None else resolution
     if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
         raise ValueError(
             f"--resolution must lie in [{SMALLEST_RESOLUTION}, {LARGEST_RESOLUTION}], got {side}. "
