@@ -134,6 +134,20 @@ def test_forces_are_named_with_their_direction():
     assert labels == ["force → 2", "U_x = 0", "U_y = 0"]
 
 
+def test_pixels_that_are_held_along_both_axes_have_a_colour_of_their_own():
+    solution, exact = solved("elasticity")
+    inputs = solution.inputs.copy()
+    inputs[1:] = 0
+    rows, columns = np.nonzero(exact.domain)
+    inputs[1, rows[:5], columns[:5]] = inputs[2, rows[3:9], columns[3:9]] = 1
+    axes = panel(draw_solution(replace(solution, inputs=inputs)), "domain")
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["U_x = 0", "U_y = 0", "U = 0"]
+    places = [points.get_offsets().tolist() for points in axes.collections]
+    pixels = np.stack([columns, rows], axis=1).astype(float).tolist()
+    assert places == [pixels[:3], pixels[5:9], pixels[3:5]]
+    assert len({points.get_facecolor().tobytes() for points in axes.collections}) == 3
+
+
 def test_times_are_shown_side_by_side_with_their_errors():
     solution, exact = solved("heat", amplitude_factor=1.1)
     figure = draw_solution(solution, exact)

@@ -24,6 +24,7 @@ MARKER_COLOURS = {
     "dirichlet": "#d1495b",
     "fix_x": "#d1495b",
     "fix_y": "#00798c",
+    "clamp": "#e84fd0",  # both of them
     "force_x": "#edae49",
     "force_y": "#7b4fa3",
 }

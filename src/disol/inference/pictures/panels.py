@@ -44,15 +44,23 @@ def given_field(solution: Solution, name: str, symbol: str) -> Panel:
 def given_panel(solution: Solution, title: str, names: tuple[str, ...]) -> Panel:
     """Return the panel of a domain and its markers, if there are any; later names are drawn over earlier ones."""
     given = {name: channel(solution, name) for name in names}
+    if {"fix_x", "fix_y"} <= given.keys():
+        given |= clamps_apart(given["fix_x"], given["fix_y"])
     markings = [
         Marking(name, values != 0, marker_label(name, values)) for name, values in given.items() if values.any()
     ]
     return Panel(title, partial(show_marked, domain=solution.domain, markings=markings, legend_gap=0.2))
 
 
+def clamps_apart(fix_x: Image, fix_y: Image) -> dict[str, Image]:
+    """Part the supports along x, along y and along both, of which one colour would hide another."""
+    both = (fix_x != 0) & (fix_y != 0)
+    return {"fix_x": fix_x * ~both, "fix_y": fix_y * ~both, "clamp": both.astype(fix_x.dtype)}
+
+
 def marker_label(name: str, values: Image) -> str:
     """Say what marked pixels mean."""
-    if name == "dirichlet":
+    if name in ("dirichlet", "clamp"):
         return "U = 0"
     if name.startswith("fix"):
         return f"U_{name[-1]} = 0"
