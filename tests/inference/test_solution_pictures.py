@@ -156,11 +156,32 @@ def test_times_are_shown_side_by_side_with_their_errors():
     assert len(draw_solution(replace(solution, times=TIMES)).axes) < len(figure.axes)
 
 
+def at_one_time(solution, exact):
+    first = {"field": exact.field[:1], "pattern": exact.pattern[:1], "times": TIMES[:1]}
+    return replace(solution, **first), replace(exact, nodes=exact.nodes[:1], **first)
+
+
 def test_one_time_is_a_picture_too():
     solution, exact = solved("heat")
-    first = {"field": exact.field[:1], "pattern": exact.pattern[:1], "times": TIMES[:1]}
-    figure = draw_solution(replace(solution, **first), replace(exact, nodes=exact.nodes[:1], **first))
+    figure = draw_solution(*at_one_time(solution, exact))
     assert shown(panel(figure, "t = 2 s")) == pytest.approx(exact.field[0, 0])
+
+
+@pytest.mark.parametrize("with_exact", [True, False])
+@pytest.mark.parametrize("problem", disol.PROBLEMS)
+def test_titles_are_no_wider_than_their_pictures(problem, with_exact):
+    solution, exact = solved(problem, amplitude_factor=1.0123)
+    if problem == "heat":
+        solution, exact = at_one_time(solution, exact)
+    figure = draw_solution(solution, exact if with_exact else None)
+    words = figure.get_suptitle().split()
+    assert words[0] == problem
+    assert ("error" in words) and ("about" in words) != with_exact
+    figure.draw_without_rendering()
+    title = next(text for text in figure.texts if text.get_text() == figure.get_suptitle()).get_window_extent()
+    assert title.x0 >= 0
+    assert title.x1 <= figure.bbox.width
+    assert title.y1 <= figure.bbox.height
 
 
 @pytest.mark.parametrize("with_exact", [True, False])

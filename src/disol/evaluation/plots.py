@@ -29,6 +29,7 @@ MARKER_COLOURS = {
     "force_y": "#7b4fa3",
 }
 PANEL = 2.3  # inches
+GAP = "   "  # between the parts of a title
 LARGEST_MOTION = 0.08  # of a deformed body, as a share of the grid's height
 
 
@@ -145,8 +146,24 @@ def draw_panels(rows: list[list[Panel]], title: str | None = None, names: list[s
     for name, axes_row in zip(names or [], grid, strict=False):
         axes_row[0].set_ylabel(name, fontsize=8)
     if title:
-        figure.suptitle(title, fontsize=10)
+        write_title(figure, title, fontsize=10)
     return figure
+
+
+def write_title(figure: Figure, title: str, fontsize: int) -> None:
+    """Write a title no wider than its figure: broken where it has gaps of three spaces, then in smaller letters."""
+    room = 0.98 * figure.bbox.width
+    lines: list[str] = []
+    for line in title.split("\n"):
+        lines.append("")
+        for piece in line.split(GAP):
+            longer = f"{lines[-1]}{GAP}{piece}" if lines[-1] else piece
+            if lines[-1] and figure.suptitle(longer, fontsize=fontsize).get_window_extent().width > room:
+                lines.append(piece)
+            else:
+                lines[-1] = longer
+    written = figure.suptitle("\n".join(lines), fontsize=fontsize)
+    written.set_fontsize(fontsize * min(1.0, room / written.get_window_extent().width))
 
 
 def plot_case(case: Case, exact: Exact) -> Figure:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.animation import PillowWriter
 
 from disol.evaluation.pictures import sizes_scale, strip
-from disol.evaluation.plots import draw_panels
+from disol.evaluation.plots import draw_panels, write_title
 from disol.files import written_whole
 from disol.inference.pictures.comparison import compare, require_one_case
 from disol.inference.pictures.draw import subject
@@ -34,7 +34,10 @@ def animate(solution: Solution, path: str | Path, exact: Exact | None = None) ->
         error = np.abs(solution.field - exact.field)[:, 0]
         movies += [("exact U", exact.field[:, 0], scale), ("|error|", error, sizes_scale(error[:, domain]))]
     first = [strip(frames[:1], domain, colours, [name])[0] for name, frames, colours in movies]
-    figure = draw_panels([first], subject(solution) + f"   t = {solution.times[-1]:g} s" + 12 * " ")
+    titles = [f"{subject(solution)}   t = {time:g} s" for time in solution.times]
+    if errors:
+        titles = [f"{title}   error {error:.1%}" for title, error in zip(titles, errors.frames, strict=True)]
+    figure = draw_panels([first], max(titles, key=len))
     panels = figure.axes[: len(movies)]
     for axes in panels:
         figure.colorbar(axes.images[0], ax=axes, fraction=0.045, pad=0.03).ax.tick_params(labelsize=6)
@@ -42,9 +45,8 @@ def animate(solution: Solution, path: str | Path, exact: Exact | None = None) ->
     figure.set_layout_engine("none")  # places are settled: panels must not move from picture to picture
     writer = PillowWriter(fps=FRAMES_PER_SECOND)
     with written_whole(path) as temporary, writer.saving(figure, str(temporary), DPI):
-        for number, time in enumerate(solution.times):
+        for number, title in enumerate(titles):
             for axes, (_, frames, _) in zip(panels, movies, strict=True):
                 axes.images[0].set_data(np.where(domain, frames[number], np.nan))
-            error_now = f"   error {errors.frames[number]:.1%}" if errors else ""
-            figure.suptitle(f"{subject(solution)}   t = {time:g} s{error_now}", fontsize=9)
+            write_title(figure, title, fontsize=9)
             writer.grab_frame()
