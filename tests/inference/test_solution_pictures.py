@@ -80,6 +80,23 @@ def test_solutions_of_different_cases_are_not_compared():
         compare(replace(solution, times=(2.0, 4.0, 6.0)), exact)
 
 
+def test_solutions_of_different_problems_or_domains_are_not_compared():
+    solution, exact = solved("poisson")
+    with pytest.raises(ValueError, match=r"its own case.*differ in 576 pixels"):
+        compare(solution, replace(exact, domain=~exact.domain))
+    with pytest.raises(ValueError, match="got poisson and advection-diffusion-low"):
+        solution.plot(replace(exact, problem="advection-diffusion-low"))
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_errors_do_not_depend_on_the_size_of_a_solution(size):
+    solution, exact = solved("poisson", amplitude_factor=1.1)
+    unit = size / exact.amplitude
+    tiny = compare(replace(solution, field=unit * solution.field), replace(exact, field=unit * exact.field))
+    assert tiny.field == pytest.approx(0.1)
+    assert tiny.frames == pytest.approx([0.1])
+
+
 def test_a_picture_shows_physical_values_in_the_same_colours():
     solution, exact = solved("poisson", pattern_noise=0.01, amplitude_factor=1.2)
     figure = draw_solution(solution, exact)

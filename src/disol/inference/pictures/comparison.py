@@ -44,6 +44,12 @@ def compare(solution: Solution, exact: Exact) -> Comparison:
             f"A solution is compared with the exact one on the same grid at the same times, got {solution.field.shape} "
             f"and {exact.field.shape}, times {solution.times} and {exact.times}. Solve the same case exactly."
         )
+    others = int((solution.domain != exact.domain).sum())
+    if solution.problem != exact.problem or others:
+        raise ValueError(
+            f"A solution is compared with the exact one of its own case, got {solution.problem} and {exact.problem} "
+            f"on domains that differ in {others} pixels. Solve the same case exactly."
+        )
     frames = [
         field_error(predicted, known, exact.domain)
         for predicted, known in zip(by_frame(solution.field), by_frame(exact.field), strict=True)
@@ -69,8 +75,9 @@ def by_frame(field: Fields) -> Float[np.ndarray, "time field height width"]:
 
 def field_error(prediction: Fields, exact: Fields, domain: Bool[np.ndarray, "height width"]) -> float:
     """Return the relative L2 error of all components and times together."""
+    unit = float(np.abs(exact).max()) or 1.0  # squares of very small or large values are no numbers any more
     predicted, known = (
-        torch.from_numpy(field.reshape(1, -1, *field.shape[-2:]).astype(float)) for field in (prediction, exact)
+        torch.from_numpy(field.reshape(1, -1, *field.shape[-2:]).astype(float) / unit) for field in (prediction, exact)
     )
     return float(relative_l2(predicted, known, torch.from_numpy(domain)[None, None]))
 
