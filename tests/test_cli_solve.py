@@ -159,6 +159,16 @@ def test_a_hole_that_a_grid_does_not_see_is_named(run):
     assert "hole 1 of pinhole.json is too small for this grid" in " ".join(run("--geometry", "pinhole.json")[1].split())
 
 
+def test_a_hole_that_a_grid_cuts_in_two_keeps_both_parts_and_is_named(run):
+    upper = [[0.2, 0.2], [0.4, 0.2], [0.4, 0.499], [0.6, 0.499], [0.6, 0.2], [0.8, 0.2]]
+    lower = [[x, 1 - y] for x, y in reversed(upper)]
+    Path("dumbbell.json").write_text(json.dumps({**SQUARE, "holes": [upper + lower]}))
+    arrays, out = run("--geometry", "dumbbell.json")
+    assert "note: hole 1 of dumbbell.json is too thin for this grid: it falls into 2 parts" in out
+    assert "hole2" in out
+    assert (arrays["domain"] == arrays["domain"][:, ::-1]).all()
+
+
 def test_red_pixels_hold_the_solution_at_zero(run):
     arrays, out = run("--geometry", "painted.png")
     assert "painted in painted.png" in out

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from disol.expressions import NAMED_FIELDS, read_expression
-from disol.geometry import Raster
+from disol.geometry.curve import largest_part, parts
 from disol.geometry.loops import NamedLoops, name_loops, read_ranges
 from disol.grid import Grid
 from disol.problems import Problem, draw
@@ -140,17 +140,20 @@ def outlined(path: str, grid: Grid) -> Ground:
 
     outline = read_outline(path)
     notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if outline.fitted else []
-    raster = Raster(outline.geometry, grid)
     whole = outline.geometry.outer.inside(grid).copy()
     for number, hole in enumerate(outline.geometry.holes, start=1):
         pixels = hole.inside(grid)
         whole &= ~pixels
-        if not pixels.any():
+        pieces = parts(pixels)[1]
+        if pieces == 0:
             notes.append(f"hole {number} of {path} is too small for this grid: it holds the centre of no pixel")
-    lost = int((whole & ~raster.mask).sum())
+        elif pieces > 1:
+            notes.append(f"hole {number} of {path} is too thin for this grid: it falls into {pieces} parts")
+    domain = largest_part(whole)
+    lost = int((whole & ~domain).sum())
     if lost:
         notes.append(f"{lost} pixels that no side joins to the largest part of {path} are left out on this grid")
-    return Ground({"domain": raster.mask}, notes=tuple(notes))
+    return Ground({"domain": domain}, notes=tuple(notes))
 
 
 def painted(path: str, grid: Grid, problem: Problem) -> Ground:
