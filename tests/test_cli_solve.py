@@ -169,6 +169,15 @@ def test_a_hole_that_a_grid_cuts_in_two_keeps_both_parts_and_is_named(run):
     assert (arrays["domain"] == arrays["domain"][:, ::-1]).all()
 
 
+@pytest.mark.parametrize(("margin", "near"), [(0, True), (2, True), (3, False)])
+def test_a_domain_along_the_edge_of_the_grid_is_named(run, home, margin, near):
+    pixels = np.ones((SIDE, SIDE, 3))
+    pixels[margin:12, margin : SIDE - margin] = 0
+    imsave(home / "wide.png", pixels)
+    out = run("--geometry", "wide.png", "--no-exact")[1]
+    assert ("note: wide.png runs along the edge of the grid" in out) == near
+
+
 def test_red_pixels_hold_the_solution_at_zero(run):
     arrays, out = run("--geometry", "painted.png")
     assert "painted in painted.png" in out
