@@ -5,6 +5,16 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from disol import data as data
+    from disol import evaluation as evaluation
+    from disol import fem as fem
+    from disol import geometry as geometry
+    from disol import inference as inference
+    from disol import models as models
+    from disol import nn as nn
+    from disol import problems as problems
+    from disol import solvers as solvers
+    from disol import training as training
     from disol.inference import Model as Model
     from disol.inference import Solution as Solution
     from disol.inference import list_pretrained as list_pretrained
@@ -36,6 +46,19 @@ PUBLIC_NAMES = {
     "solve_exact": "disol.problems",
 }
 
+SUBPACKAGES = (
+    "data",
+    "evaluation",
+    "fem",
+    "geometry",
+    "inference",
+    "models",
+    "nn",
+    "problems",
+    "solvers",
+    "training",
+)
+
 __all__ = [*PUBLIC_NAMES]  # noqa: PLE0604
 
 try:
@@ -45,14 +68,16 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first asked for."""
+    """Import a public name or a subpackage when it is first asked for."""
+    if name in SUBPACKAGES:
+        return import_module(f"disol.{name}")
     if name not in PUBLIC_NAMES:
-        raise AttributeError(f"disol has no {name!r}. Its public names are {', '.join(PUBLIC_NAMES)}.")
+        raise AttributeError(f"disol has no {name!r}. It has {', '.join([*PUBLIC_NAMES, *SUBPACKAGES])}.")
     value = getattr(import_module(PUBLIC_NAMES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    """List the public names."""
-    return sorted([*PUBLIC_NAMES, "__version__"])
+    """List the public names and the subpackages."""
+    return sorted([*PUBLIC_NAMES, *SUBPACKAGES, "__version__"])
