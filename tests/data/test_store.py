@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from disol.data import create_store, open_store, resume_store
+from disol.data import create_store, generate, open_store, resume_store
 from disol.data.backends import solve_cases
 from disol.data.recipe import Recipe, StoreSettings, read_recipe
 
@@ -222,11 +222,17 @@ def test_a_disk_without_room_is_noticed_before_the_first_case(tmp_path: Path, mo
 
     with monkeypatch.context() as patched:
         patched.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10_000))
-        with pytest.raises(ValueError, match=r"needs .* GB, but 0\.00 GB are free\. Free space"):
+        with pytest.raises(ValueError, match=r"needs 66\.9 kB, but 10\.0 kB are free\. Free space"):
             create_store(tmp_path / "cases.h5", small_settings(20))
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(ValueError, match="no room on the disk"):
         create_store(tmp_path / "cases.h5", small_settings())
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_cases_than_memory_could_number_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cases\.h5 needs \d+\.\d PB, but .* are free.*ask for fewer cases"):
+        generate("poisson", 10**12, tmp_path / "cases.h5", workers=0)
     assert not list(tmp_path.iterdir())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Shaped
 
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
@@ -33,9 +34,15 @@ def require_room(path: Path, size: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if size - taken > free:
         raise ValueError(
-            f"{path} needs {(size - taken) / 1e9:.2f} GB, but {free / 1e9:.2f} GB are free. "
+            f"{path} needs {readable(size - taken)}, but {readable(free)} are free. "
             "Free space, choose another folder, or ask for fewer cases."
         )
+
+
+def readable(size: int) -> str:
+    """Write a number of bytes in the unit that shows its digits."""
+    thousands = min((len(str(size)) - 1) // 3, len(UNITS) - 1)
+    return f"{size / 1000**thousands:.1f} {UNITS[thousands]}"
 
 
 def reserve(descriptor: int, size: int) -> None:

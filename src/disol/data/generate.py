@@ -13,7 +13,7 @@ import numpy as np
 
 from disol.data.backends import Backend, choose_backend
 from disol.data.cluster import connect, in_order_on_cluster
-from disol.data.layout import Arrays, columns_of
+from disol.data.layout import Arrays, case_bytes
 from disol.data.progress import Tally, shown_progress
 from disol.data.recipe import Recipe, StoreSettings, read_recipe
 from disol.data.store import StoreWriter, create_store, resume_store
@@ -116,8 +116,7 @@ def chunk_size(asked: int | Unchecked | None, settings: StoreSettings, backend: 
     """Return how many cases to write at once: as asked, or what the back end likes and memory allows."""
     if asked is not None:
         return checks.count("chunk", asked)
-    case_bytes = sum(column.row_bytes for column in columns_of(settings).values())
-    return max(1, min(backend.largest_chunk, backend.chunk_bytes // case_bytes))
+    return max(1, min(backend.largest_chunk, backend.chunk_bytes // case_bytes(settings)))
 
 
 def ranges(cases: range, size: int) -> list[range]:

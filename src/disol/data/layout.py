@@ -89,6 +89,12 @@ def columns_of(settings: StoreSettings) -> dict[str, Column]:
     return columns
 
 
+def case_bytes(settings: StoreSettings) -> int:
+    """Return how many bytes one case takes, without the columns of all cases, for which there may be no memory."""
+    columns = columns_of(replace(settings, num_cases=1))
+    return sum(column.row_bytes for name, column in columns.items() if name != "times")
+
+
 def lay_out(path: Path, settings: StoreSettings) -> None:
     """Write a file without cases; it appears under its name in one step, or not at all."""
     size = sum(column.end for column in columns_of(settings).values())

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from disol.data import disk
-from disol.data.layout import Arrays, Column, columns_of, lay_out, read_layout
+from disol.data.layout import Arrays, Column, case_bytes, lay_out, read_layout
 from disol.data.packing import encoding_of
 from disol.data.recipe import SPLITS, StoreSettings
 
@@ -143,7 +143,7 @@ def create_store(path: str | Path, settings: StoreSettings) -> StoreWriter:
         raise ValueError(f"{path} exists already. Resume it, remove it, or choose another path.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        disk.require_room(path, sum(column.end for column in columns_of(settings).values()))
+        disk.require_room(path, settings.num_cases * case_bytes(settings))
         lay_out(path, settings)
     except OSError as error:
         raise disk.explain(error, path) from error
