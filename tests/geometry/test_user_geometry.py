@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imsave
+from PIL import Image
 
 from disol.geometry import Raster, named_shape
 from disol.geometry.drawings import area_means, read_drawing
@@ -253,6 +254,14 @@ def test_a_picture_that_is_not_square_is_centred(tmp_path):
     mask = drawing.mask(Grid(40, 40))
     assert mask[10:30].all()
     assert mask.sum() == 20 * 40
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_black_is_the_domain_at_any_depth_of_colour(tmp_path, dtype):
+    grey = np.full((32, 32), np.iinfo(dtype).max, dtype=dtype)
+    grey[8:24, 8:24] = 0
+    Image.fromarray(grey).save(tmp_path / "a.tif")
+    assert (read_drawing(tmp_path / "a.tif").mask(Grid(32, 32)) == (grey == 0)).all()
 
 
 @given(seed=st.integers(0, 1000), fine=st.integers(3, 40), coarse=st.integers(3, 40))

@@ -58,7 +58,8 @@ def read_drawing(path: str | Path) -> Drawing:
         raise ValueError(f"Cannot read {path} as a picture: {error}. Give a PNG file.") from error
     if max(pixels.shape[:2]) > MOST_PIXELS:
         raise ValueError(f"{path} is wider or higher than {MOST_PIXELS} pixels. Make it smaller.")
-    values = pixels / 255.0 if pixels.dtype == np.uint8 else pixels.astype(float)  # PNG comes as floats already
+    largest = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "iu" else 1.0  # PNG comes as floats already
+    values = pixels / largest
     if values.ndim == 2:
         values = np.repeat(values[:, :, None], 3, axis=2)
     red, green, blue = np.moveaxis(values[:, :, :3], 2, 0)
