@@ -187,6 +187,13 @@ def test_red_pixels_hold_the_solution_at_zero(run):
     assert len(rows) == 18
 
 
+def test_a_picture_without_supports_says_where_the_default_is(run, home):
+    imsave(home / "plain.png", np.pad(np.zeros((32, 32)), 8, constant_values=1), cmap="gray")
+    assert "note: no red pixels found in plain.png: U = 0 on outer:0-0.25 instead" in run("--geometry", "plain.png")[1]
+    assert "no red pixels" not in run("--geometry", "plain.png", "--dirichlet", "outer")[1]
+    assert "no red or blue pixels found" in run("--geometry", "plain.png", problem="elasticity")[1]
+
+
 def test_written_ranges_replace_painted_ones(run):
     arrays, _ = run("--geometry", "painted.png", "--dirichlet", "outer:0.25-0.5")
     assert set(np.nonzero(channel(arrays, "dirichlet"))[1]) == {20}
@@ -293,8 +300,12 @@ def test_a_body_that_can_move_freely_is_an_error(fails):
 
 
 def test_a_drawing_without_a_domain_is_an_error(fails, home):
-    imsave(home / "white.png", np.ones((32, 32, 3)))
-    assert "No pixel of a 24 x 24 grid" in fails("--geometry", "white.png")
+    pixels = np.ones((480, 480, 3))
+    imsave(home / "white.png", pixels)
+    assert "none of white.png is darker than mid-grey. Paint it black." in fails("--geometry", "white.png")
+    pixels[240, 240] = 0
+    imsave(home / "dot.png", pixels)
+    assert "No pixel of a 24 x 24 grid" in fails("--geometry", "dot.png")
 
 
 def test_help_names_solve_first_and_needs_no_torch(capsys, monkeypatch):

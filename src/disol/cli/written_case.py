@@ -40,11 +40,15 @@ DEFAULTS = {
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """A geometry on a grid, and the terms that came with it, because they were drawn or painted."""
+    """A geometry on a grid, and the terms that came with it, because they were drawn or painted.
+
+    unpainted   the colours of supports, of a picture that has none of them
+    """
 
     terms: dict[str, Any]
     origin: str = ""
     notes: tuple[str, ...] = ()
+    unpainted: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,9 @@ def read_case(
     loops = name_loops(domain)
     names = ", ".join(f"{name} ({len(loop)} pixels)" for name, loop in loops.loops.items())
     rows = [("geometry", f"{geometry}, {domain.mean():.0%} of {side} x {side} pixels; loops {names}")]
-    terms = {"domain": domain}
+    terms, notes = {"domain": domain}, list(ground.notes)
+    if ground.unpainted and not wanted.keys() & set(MARKED):
+        notes.append(f"no {ground.unpainted} pixels found in {geometry}: U = 0 on {DEFAULTS['dirichlet']} instead")
     for group in GROUPS:
         members = [name for name in group if name in problem.terms]
         asked = any(name in wanted for name in members)
@@ -91,7 +97,7 @@ def read_case(
     if "times" in problem.terms:
         terms["times"] = read_times(wanted["times"], problem) if "times" in wanted else DEFAULT_TIMES
         rows.append(("times", ", ".join(f"{time:g}" for time in terms["times"]) + " s"))
-    return WrittenCase(terms, rows, list(ground.notes))
+    return WrittenCase(terms, rows, notes)
 
 
 def build_term(name: str, text: str | None, group_asked: bool, ground: Ground, loops: NamedLoops) -> tuple[Any, str]:
@@ -173,16 +179,19 @@ def painted(path: str, grid: Grid, problem: Problem) -> Ground:
     from disol.geometry.drawings import read_drawing
 
     drawing = read_drawing(path)
+    if not (drawing.ink >= 0.5).any():
+        raise ValueError(f"Dark pixels are the domain, but none of {path} is darker than mid-grey. Paint it black.")
     terms: dict[str, Any] = {"domain": drawing.mask(grid)}
     colours = {"dirichlet": "red"} if "dirichlet" in problem.terms else {"fix_x": "red", "fix_y": "blue"}
-    if any(drawing.shows(colour) for colour in colours.values()):
-        for name, colour in colours.items():
-            terms[name] = drawing.painted(colour, grid)
-            if drawing.shows(colour) and not terms[name].any():
-                raise ValueError(
-                    f"The {colour} pixels of {path} meet no boundary pixel of a {grid.height} x {grid.width} grid. "
-                    "Paint them on the edge of the dark area."
-                )
+    if not any(drawing.shows(colour) for colour in colours.values()):
+        return Ground(terms, unpainted=" or ".join(colours.values()))
+    for name, colour in colours.items():
+        terms[name] = drawing.painted(colour, grid)
+        if drawing.shows(colour) and not terms[name].any():
+            raise ValueError(
+                f"The {colour} pixels of {path} meet no boundary pixel of a {grid.height} x {grid.width} grid. "
+                "Paint them on the edge of the dark area."
+            )
     return Ground(terms, f"painted in {path}")
 
 
