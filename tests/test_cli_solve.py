@@ -224,6 +224,14 @@ def test_heat_is_solved_at_the_times_asked_for_and_animated(run):
     assert "solution/solution.gif" in out
 
 
+def test_times_after_the_trained_ones_and_more_than_a_picture_shows_are_named(run):
+    usual = "--geometry", "y", "--no-exact"
+    assert "note:" not in run(*usual, "--time", "2,4,6,8,10,12,20", problem="heat")[1]
+    out = run(*usual, "--time", "2,4,6,8,10,12,14,22", problem="heat")[1]
+    assert "note: models are trained up to 20 s: expect larger errors after that" in out
+    assert "note: solution.png shows 7 of the 8 times" in out
+
+
 def test_an_animation_is_written_where_it_is_asked_for(run):
     run("--time", "2", "--animate", "movie/heat.gif", problem="heat")
     assert Path("movie/heat.gif").exists()

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from disol.cli.app import largest_of
 from disol.cli.written_case import read_case
 from disol.devices import find_device
+from disol.evaluation.pictures import MOST_TIMES
 from disol.files import written_whole
 from disol.inference import load
 from disol.inference.pictures import Comparison, animate, compare, draw_solution, percent
@@ -97,6 +98,8 @@ def run_case(
     if asked and known is not None:
         known = exact_at(known, asked)
     notes = list(dict.fromkeys([*case.notes, *(str(warning.message) for warning in caught)]))
+    if asked and len(asked) > MOST_TIMES:
+        notes.append(f"solution.png shows {MOST_TIMES} of the {len(asked)} times, the other files show all of them")
     where = str(find_device(device))
     rows = [
         ("problem", f"{equation.name}: {equation.equation}"),

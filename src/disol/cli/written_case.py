@@ -14,7 +14,7 @@ from disol.geometry.loops import NamedLoops, name_loops, read_ranges
 from disol.grid import Grid
 from disol.problems import Problem, draw
 from disol.problems.case import SMALLEST_RESOLUTION
-from disol.problems.heat import HeatProblem
+from disol.problems.heat import TRAINED_UNTIL, HeatProblem
 
 LARGEST_RESOLUTION = 1024
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
@@ -97,6 +97,8 @@ def read_case(
     if "times" in problem.terms:
         terms["times"] = read_times(wanted["times"], problem) if "times" in wanted else DEFAULT_TIMES
         rows.append(("times", ", ".join(f"{time:g}" for time in terms["times"]) + " s"))
+        if terms["times"][-1] > TRAINED_UNTIL:
+            notes.append(f"models are trained up to {TRAINED_UNTIL:g} s: expect larger errors after that")
     return WrittenCase(terms, rows, notes)
 
 
@@ -202,7 +204,9 @@ def read_times(text: str, problem: Problem) -> tuple[float, ...]:
     except ValueError:
         raise ValueError(f"--time takes seconds such as 2,8,20, got {text!r}. Write numbers.") from None
     if not 0 <= times[0] <= times[-1] <= LATEST:  # NaN fails too
-        raise ValueError(f"--time takes seconds from 0 to {LATEST:g}, got {text!r}. Models are trained up to 20 s.")
+        raise ValueError(
+            f"--time takes seconds from 0 to {LATEST:g}, got {text!r}. Models are trained up to {TRAINED_UNTIL:g} s."
+        )
     if isinstance(problem, HeatProblem):
         try:
             problem.check_times(times)
