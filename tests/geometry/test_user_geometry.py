@@ -149,6 +149,12 @@ def test_geojson_has_y_upwards_and_repeats_its_first_point(tmp_path, wrap):
     assert (outline.geometry.mask(Grid(64, 64)) == named_shape("y").mask(Grid(64, 64))).all()
 
 
+def test_altitudes_of_geojson_do_not_count(tmp_path):
+    rings = [[[x, y, 250.0] for x, y in SQUARE]]
+    outline = read_outline(written(tmp_path / "a.geojson", {"type": "Polygon", "coordinates": rings}))
+    assert outline.geometry.mask(Grid(32, 32)).sum() == 16**2
+
+
 @given(scale=st.floats(2, 1e6), x=st.floats(-1e6, 1e6), y=st.floats(-1e6, 1e6))
 def test_an_outline_anywhere_is_fitted_into_the_square_in_its_proportions(tmp_path_factory, scale, x, y):
     moved = (OUTLINES["arrow"] * scale + [x, y]).tolist()
@@ -168,7 +174,9 @@ def test_an_outline_anywhere_is_fitted_into_the_square_in_its_proportions(tmp_pa
         ({"outer": SQUARE[:2]}, "3 to 2000 different points, got 2"),
         ({"outer": [SQUARE[0]] * 8}, "3 to 2000 different points, got 0"),
         ({"outer": [[i, i % 7] for i in range(MOST_POINTS + 1)]}, "got 2001"),
-        ({"outer": [SQUARE[i] for i in (0, 2, 1, 3)]}, "crosses itself"),
+        ({"outer": [SQUARE[i] for i in (0, 2, 1, 3)]}, "crosses or touches itself"),
+        ({"outer": [[0, 0], [0.5, 0.5], [1, 0], [1, 1], [0.5, 0.5], [0, 1]]}, "crosses or touches itself"),
+        ({"type": "Polygon", "coordinates": [[[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]]]}, "list of points"),
         ({"outer": [[0, 0], [0.5, 0.5], [1, 1]]}, "no area"),
         ({"outer": SQUARE, "holes": [[[0.5, 0.5], [0.9, 0.5], [0.9, 0.6]]]}, "Hole 1 .* reaches outside"),
         ({"outer": SQUARE, "holes": [[[1.92, 0.92], [1.95, 0.92], [1.95, 0.95]]]}, "Hole 1 .* reaches outside"),

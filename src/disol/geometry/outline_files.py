@@ -69,16 +69,20 @@ def read_polygons(path: Path) -> list[Points]:
     if not isinstance(rings, list) or not rings:
         raise ValueError(f"{path} must hold {EXPECTED}. Rewrite it so.")
     names = ["The outer polygon", *(f"Hole {number}" for number in range(1, len(rings)))]
-    polygons = [read_polygon(f"{name} of {path}", ring) for name, ring in zip(names, rings, strict=True)]
+    numbers = (2, 3) if up else (2,)  # points of GeoJSON may have an altitude
+    polygons = [read_polygon(f"{name} of {path}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
     return [points * [1, -1] + [0, 1] for points in polygons] if up else polygons
 
 
-def read_polygon(name: str, ring: Any) -> Points:
-    """Read one closed polygon, whose last point may repeat the first."""
+def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
+    """Read one closed polygon, whose last point may repeat the first; of the numbers of a point the first two count."""
     try:
-        points = np.array([(float(x), float(y)) for x, y in ring])
+        written = [tuple(map(float, point)) for point in ring]
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a list of points [x, y], got {str(ring)[:60]}. Rewrite it so.") from None
+        written = [()]
+    if any(len(point) not in numbers for point in written):
+        raise ValueError(f"{name} must be a list of points [x, y], got {str(ring)[:60]}. Rewrite it so.")
+    points = np.array([point[:2] for point in written])
     if not np.isfinite(points).all():
         raise ValueError(f"{name} has coordinates that are not finite. Replace them.")
     if len(points):
@@ -88,7 +92,7 @@ def read_polygon(name: str, ring: Any) -> Points:
     extent = points.max(axis=0) - points.min(axis=0)
     curve = Curve((points - points.min(axis=0)) / extent.max())
     if curve.crosses_itself():
-        raise ValueError(f"{name} crosses itself. Order its points along the boundary.")
+        raise ValueError(f"{name} crosses or touches itself. Order its points along the boundary, each once.")
     if abs(curve.signed_area) < 1e-9:
         raise ValueError(f"{name} has no area: its points lie on one line. Move some of them.")
     return points
