@@ -30,6 +30,8 @@ def whole_number(name: str, value: object) -> int:
 
 def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     """See nested lists, tensors and the like as one array."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} must be an array without masked values. Fill them, as in array.filled(0).")
     try:
         return np.asarray(value)
     except ValueError:
