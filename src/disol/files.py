@@ -22,7 +22,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
     except OSError as error:
-        raise ValueError(f"Cannot write {target}: {error.strerror or error}. Choose another --out.") from error
+        raise ValueError(f"Cannot write {target}: {error.strerror or error}. Choose another path.") from error
     os.close(handle)
     temporary = Path(name)
     try:
@@ -34,7 +34,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         sync_folder(target.parent)
     except OSError as error:
         raise ValueError(
-            f"Cannot write {target}: {error.strerror or error}. Free some space or choose another --out."
+            f"Cannot write {target}: {error.strerror or error}. Free some space or choose another path."
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
