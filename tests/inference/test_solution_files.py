@@ -110,3 +110,20 @@ def test_a_batch_is_indexed_by_case(tmp_path):
     assert np.array_equal(batch[1:].field[0], batch[1].field)
     with pytest.raises(IndexError, match="cases 0 to 1, got 2"):
         batch[2]
+    with pytest.raises(TypeError, match=r"by a number or a slice, got \[0, 1\]"):
+        batch[[0, 1]]
+    with pytest.raises(TypeError, match="of one case, not of a batch"):
+        solution[1:]
+
+
+def test_a_solution_counts_as_true(tmp_path):
+    assert solve(tmp_path, "poisson")
+
+
+@pytest.mark.parametrize("name", ["CASE.NPZ", "case.Vtu"])
+def test_endings_may_be_written_large(tmp_path, name):
+    solution = solve(tmp_path, "poisson")
+    written = solution.save(tmp_path / "out" / name)
+    assert list((tmp_path / "out").iterdir()) == [written]
+    read = np.load(written)["field"] if name == "CASE.NPZ" else read_vtu(written)["u"]
+    assert np.array_equal(read, solution.field if name == "CASE.NPZ" else solution.field[0][solution.domain])

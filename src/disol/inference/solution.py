@@ -11,6 +11,7 @@ from disol.channels import ChannelLayout
 from disol.files import written_whole
 from disol.inference.vtk import write_vtu
 from disol.problems import Exact
+from disol.problems.checks import Unchecked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,14 +52,23 @@ class Solution:
             raise TypeError("This solution is of one case, not of a batch. Use it as it is.")
         return len(self.domain)
 
-    def __getitem__(self, case: int | slice) -> "Solution":
+    def __bool__(self) -> bool:
+        """A solution counts as true, as other objects do; a batch if it has cases."""
+        return not self.is_batch or len(self) > 0
+
+    def __getitem__(self, case: int | slice | Unchecked) -> "Solution":
         """Return one case of a batch, or some of them as a batch."""
+        num_cases = len(self)
         if isinstance(case, slice):
             names = ("inputs", "domain", "pattern", "amplitude", "field", "error")
             arrays: dict[str, Any] = {name: np.asarray(getattr(self, name))[case] for name in names}
             return replace(self, **arrays)
-        if not -len(self) <= case < len(self):
-            raise IndexError(f"This solution has cases 0 to {len(self) - 1}, got {case}. Choose one of these.")
+        if not isinstance(case, int | np.integer):
+            raise TypeError(
+                f"Cases are chosen by a number or a slice, got {case!r}. Write solution[0] or solution[:2]."
+            )
+        if not -num_cases <= case < num_cases:
+            raise IndexError(f"This solution has cases 0 to {num_cases - 1}, got {case}. Choose one of these.")
         amplitude = np.asarray(self.amplitude)[case]
         return Solution(
             self.problem,
@@ -83,15 +93,17 @@ class Solution:
     def save(self, path: str | Path) -> Path:
         """Write it as `.npz` (its arrays by name) or `.vtu` (for ParaView, see `disol.inference.vtk`)."""
         target = Path(path)
-        if target.suffix not in (".npz", ".vtu"):
+        ending = target.suffix.lower()
+        if ending not in (".npz", ".vtu"):
             raise ValueError(f"A solution is saved as .npz or .vtu, got {target.name!r}. Choose one of these endings.")
-        if target.suffix == ".vtu" and self.is_batch:
+        if ending == ".vtu" and self.is_batch:
             raise ValueError(
                 f"A .vtu file holds one case, got a batch of {len(self)}. Save solution[0], or the batch as .npz."
             )
         with written_whole(target) as temporary:
-            if target.suffix == ".npz":
-                np.savez_compressed(temporary, **self.arrays())
+            if ending == ".npz":
+                with temporary.open("wb") as file:  # of a path that does not end in .npz NumPy would make another
+                    np.savez_compressed(file, **self.arrays())
             else:
                 write_vtu(temporary, self.domain, self.cell_data())
         return target
