@@ -194,6 +194,19 @@ def test_a_picture_without_supports_says_where_the_default_is(run, home):
     assert "no red or blue pixels found" in run("--geometry", "plain.png", problem="elasticity")[1]
 
 
+def test_a_cut_that_a_grid_does_not_see_is_named_and_specks_are_not(run, home):
+    pixels = np.ones((480, 480, 3))
+    pixels[60:420, 60:420] = 0
+    pixels[60, 60:420] = [1, 0, 0]
+    pixels[10, ::7] = 0
+    imsave(home / "whole.png", pixels)
+    pixels[60:420, 250] = 1
+    imsave(home / "cut.png", pixels)
+    assert "parts of the domain" not in run("--geometry", "whole.png", "--no-exact")[1]
+    message = "note: parts of the domain: 2 in cut.png, 1 on this grid"
+    assert message in run("--geometry", "cut.png", "--no-exact")[1]
+
+
 def test_written_ranges_replace_painted_ones(run):
     arrays, _ = run("--geometry", "painted.png", "--dirichlet", "outer:0.25-0.5")
     assert set(np.nonzero(channel(arrays, "dirichlet"))[1]) == {20}

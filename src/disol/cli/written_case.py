@@ -184,9 +184,13 @@ def painted(path: str, grid: Grid, problem: Problem) -> Ground:
     if not (drawing.ink >= 0.5).any():
         raise ValueError(f"Dark pixels are the domain, but none of {path} is darker than mid-grey. Paint it black.")
     terms: dict[str, Any] = {"domain": drawing.mask(grid)}
+    drawn, seen = drawing.count_parts(grid), parts(terms["domain"])[1]
+    notes: tuple[str, ...] = ()
+    if drawn not in (0, seen):
+        notes = (f"parts of the domain: {drawn} in {path}, {seen} on this grid; lines thinner than a pixel are lost",)
     colours = {"dirichlet": "red"} if "dirichlet" in problem.terms else {"fix_x": "red", "fix_y": "blue"}
     if not any(drawing.shows(colour) for colour in colours.values()):
-        return Ground(terms, unpainted=" or ".join(colours.values()))
+        return Ground(terms, notes=notes, unpainted=" or ".join(colours.values()))
     for name, colour in colours.items():
         terms[name] = drawing.painted(colour, grid)
         if drawing.shows(colour) and not terms[name].any():
@@ -194,7 +198,7 @@ def painted(path: str, grid: Grid, problem: Problem) -> Ground:
                 f"The {colour} pixels of {path} meet no boundary pixel of a {grid.height} x {grid.width} grid. "
                 "Paint them on the edge of the dark area."
             )
-    return Ground(terms, f"painted in {path}")
+    return Ground(terms, f"painted in {path}", notes)
 
 
 def read_times(text: str, problem: Problem) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.image import imread
 
-from disol.geometry.curve import eroded
+from disol.geometry.curve import eroded, parts
 from disol.grid import Grid
 
 Image = Float[np.ndarray, "height width"]
@@ -33,6 +33,12 @@ class Drawing:
     def mask(self, grid: Grid) -> Mask:
         """Mark the pixels of a grid that are covered by ink at least by half."""
         return area_means(self.ink, grid) >= 0.5
+
+    def count_parts(self, grid: Grid) -> int:
+        """Count the parts of what is dark in the picture itself, without specks smaller than a pixel of a grid."""
+        dark = self.ink >= 0.5
+        sizes = np.bincount(parts(dark)[0][dark])
+        return int((sizes >= max(1.0, dark.size / (grid.height * grid.width))).sum())
 
     def painted(self, colour: str, grid: Grid) -> Mask:
         """Mark the pixels of the domain that a colour covers by half or, on the boundary, touches.
