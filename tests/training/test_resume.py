@@ -5,12 +5,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
+from interrupted import assert_same_result, stopped_after
 
 from disol.models import load_checkpoint
 from disol.training import RunReport, read_history
@@ -25,32 +24,6 @@ from disol.training import train
 train("poisson", sys.argv[1], sys.argv[2], overrides=["train.batch=8", "train.epochs=20"], device="cpu",
       model_settings={"width": 4, "depth": 2, "gated_skips": 1})
 """
-
-
-@contextmanager
-def stopped_after(epochs: int) -> Iterator[None]:
-    """Let Ctrl-C arrive in the epoch after `epochs`."""
-    train_epoch = Run.train_epoch
-
-    def interrupted(run, pace, tell):
-        if run.epoch == epochs:
-            raise KeyboardInterrupt
-        return train_epoch(run, pace, tell)
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(Run, "train_epoch", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            yield
-
-
-def losses(folder: Path) -> list[tuple[float, float, float]]:
-    return [(record.train_loss, record.validation_loss, record.learning_rate) for record in read_history(folder)]
-
-
-def assert_same_result(first: Path, second: Path) -> None:
-    assert losses(first) == losses(second)
-    ours, theirs = (load_checkpoint(folder).model.state_dict() for folder in (first, second))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,19 @@ class Training:
         for number, batch in enumerate(islice(batches, pace.batches)):
             total += self.step(batch, pace.progress(number))
             tell(pace.progress(number + 1))
+        self.copy_buffers()
         return reduce(self.fabric, total, "mean") / pace.batches
+
+    @torch.no_grad()
+    def copy_buffers(self) -> None:
+        """Give the averaged network the buffers of the network in training, such as running means, as they are.
+
+        Those of the first process count, as they do in training.
+        """
+        for averaged, buffer in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
+            if self.share.processes > 1:
+                torch.distributed.broadcast(buffer, src=0)
+            averaged.copy_(buffer)
 
     @torch.no_grad()
     def validate(self, cases: DeviceCases, batch: int) -> float:
@@ -116,13 +128,17 @@ class Training:
 
     def try_steps(self, batch: Batch) -> float:
         """Compile, then return the seconds of a step, without taking any."""
+        before = [buffer.clone() for buffer in self.network.buffers()]
         with torch.no_grad():
             self.validator(self.formatted(batch))
         self.try_step(batch)
         seconds = self.time_steps(batch, 1)
         # A step waits for all processes: their clocks must not decide one by one how many there are.
         steps: int = self.fabric.broadcast(affordable_trials(seconds))
-        return (seconds + self.time_steps(batch, steps - 1)) / steps
+        seconds += self.time_steps(batch, steps - 1)
+        for buffer, kept in zip(self.network.buffers(), before, strict=True):
+            buffer.copy_(kept)
+        return seconds / steps
 
     def time_steps(self, batch: Batch, count: int) -> float:
         """Return the seconds that some steps on trial take."""
