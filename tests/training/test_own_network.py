@@ -16,7 +16,8 @@ from disol.models import MODELS, Network, load_checkpoint
 from disol.models.config import ModelConfig
 from disol.models.table import Architecture
 from disol.nn import project
-from disol.training import RunReport, train
+from disol.training import RunReport, read_history, train
+from disol.training.devices import launch, seeded
 
 Train = Callable[..., RunReport]
 STEPS = 4  # of an epoch
@@ -42,17 +43,33 @@ class Normalised(Network):
         super().__init__(config, channels, fields)
         self.layers = nn.Sequential(
             nn.Conv2d(len(channels), config.width, 3, padding=1),
-            nn.BatchNorm2d(config.width),
+            self.between(config),
             nn.GELU(),
             nn.Conv2d(config.width, len(fields), 3, padding=1),
         )
+
+    def between(self, config: NormalisedConfig) -> nn.Module:
+        """Normalise each channel."""
+        return nn.BatchNorm2d(config.width)
 
     def forward(self, inputs):
         """Predict a pattern."""
         return project(self.layers(inputs), self.domain_of(inputs))
 
 
-OWN = {"normalised": Architecture(NormalisedConfig, Normalised)}
+class Forgetful(Normalised):
+    """The same with features that are left out at random."""
+
+    def between(self, config: NormalisedConfig) -> nn.Module:
+        """Leave out half of the features."""
+        del config
+        return nn.Dropout(0.5)
+
+
+OWN = {
+    "normalised": Architecture(NormalisedConfig, Normalised),
+    "forgetful": Architecture(NormalisedConfig, Forgetful),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -76,13 +93,35 @@ def test_running_means_are_kept_and_come_from_the_steps_of_training_alone(
     assert (kept["running_var"] != 1).all()
 
 
-def test_a_resumed_run_goes_on_with_its_running_means(train_small: Train, tmp_path: Path) -> None:
-    own = {"model": "normalised", "model_settings": {}}
+@pytest.mark.parametrize("model", OWN)
+def test_a_resumed_run_goes_on_with_its_running_means_and_random_numbers(
+    train_small: Train, tmp_path: Path, model: str
+) -> None:
+    own = {"model": model, "model_settings": {}}
     train_small("straight", **own)
     with stopped_after(2):
         train_small("stopped", **own)
     train_small("stopped", resume=True, **own)
     assert_same_result(tmp_path / "straight", tmp_path / "stopped")
+
+
+def test_what_a_network_draws_depends_on_the_seed_and_the_epoch_alone(train_small: Train, tmp_path: Path) -> None:
+    own = {"model": "forgetful", "model_settings": {}}
+    for name in ("first", "second"):
+        torch.rand(3)  # as anything else before a run might draw
+        train_small(name, **own)
+    assert_same_result(tmp_path / "first", tmp_path / "second")
+    train_small("still", "train.learning_rate=0", "train.symmetry=false", **own)
+    assert len({record.train_loss for record in read_history(tmp_path / "still")}) > 1
+
+
+def test_a_seeded_epoch_leaves_the_random_numbers_of_others_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    with seeded(launch("cpu"), seed=5, epoch=2):
+        assert not torch.equal(torch.rand(3), expected)
+    assert torch.equal(torch.rand(3), expected)
 
 
 def test_the_model_kept_by_two_processes_has_the_loss_they_claim(file_of: Callable[..., Path], tmp_path: Path) -> None:

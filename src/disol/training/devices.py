@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from lightning.fabric import Fabric
 
@@ -42,3 +43,12 @@ def launch(device: str) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+@contextmanager
+def seeded(fabric: Fabric, seed: int, epoch: int) -> Iterator[None]:
+    """Let what a network draws depend on (seed, epoch) and the process alone; others then draw as before."""
+    drawn = np.random.SeedSequence((seed, epoch), spawn_key=(fabric.global_rank,))  # not that of the epoch's plan
+    with torch.random.fork_rng(devices=[fabric.device] if fabric.device.type == "cuda" else []):
+        torch.manual_seed(int(drawn.generate_state(1)[0]))
+        yield

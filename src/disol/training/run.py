@@ -16,7 +16,7 @@ from disol.problems.checks import Unchecked
 from disol.problems.table import find_problem
 from disol.training.clock import Clock, Pace
 from disol.training.config import choose_settings
-from disol.training.devices import launch, quick_matrix_products
+from disol.training.devices import launch, quick_matrix_products, seeded
 from disol.training.display import shown_run
 from disol.training.history import EpochRecord, History, write_curve
 from disol.training.loop import Training
@@ -165,7 +165,8 @@ class Run:
         """Train and validate for one epoch, and keep the model if it is the best so far."""
         batch = self.task.settings.train.batch
         started = time.perf_counter()
-        train_loss = self.training.train_epoch(self.cases, self.plan(), self.symmetries, pace, tell)
+        with seeded(self.fabric, self.task.seed, self.epoch):
+            train_loss = self.training.train_epoch(self.cases, self.plan(), self.symmetries, pace, tell)
         seconds = time.perf_counter() - started
         validation_loss = self.training.validate(self.validation_cases, batch)
         self.require_finite(train_loss, validation_loss)
