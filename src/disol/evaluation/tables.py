@@ -5,6 +5,8 @@ from rich.table import Column, Table
 from disol.evaluation.results import Evaluation, FileEvaluation
 
 STATISTICS = ("mean", "median", "p95")
+LABEL = max(map(len, STATISTICS))
+NARROWEST = 4  # characters of a file's name in a line
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
@@ -15,7 +17,9 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     headings = ["cases", "coverage", *(["time"] if transient else [])]
     numbers = [Column(name, justify="right", no_wrap=True) for name in headings]
     errors = [Column(name, justify="right", no_wrap=True) for name in metrics]
-    table = Table(Column("file", overflow="fold"), *numbers, "", *errors, box=None, pad_edge=False)
+    # A column that may shrink needs a width of its own, or numbers that may not would leave it none.
+    names, labels = Column("file", overflow="fold", min_width=NARROWEST), Column("", no_wrap=True, min_width=LABEL)
+    table = Table(names, *numbers, labels, *errors, box=None, pad_edge=False)
     if amplitudes:
         table.add_column("correlation", justify="right", no_wrap=True)
     for file in evaluation.files:
@@ -30,12 +34,13 @@ def evaluation_table(evaluation: Evaluation) -> Table:
 
 
 def shown_metrics(evaluation: Evaluation) -> list[str]:
-    """Choose the errors that a table has room for."""
+    """Choose the errors that a table has room for in 80 columns."""
     if evaluation.predicts == "log-amplitude":
         return ["squared_log_error", "rel_amplitude_error"]
     fields = evaluation.files[0].settings.fields
-    components = [f"rel_l2_{field}" for field in fields] if len(fields) > 1 else []
-    return ["rel_l2", *components, "grid_mae", "mae", "max_error"]
+    if len(fields) > 1:
+        return ["rel_l2", *(f"rel_l2_{field}" for field in fields), "grid_mae"]
+    return ["rel_l2", "grid_mae", "mae", "max_error"]
 
 
 def cells(file: FileEvaluation, frame: int, metrics: list[str], statistic: str) -> list[str]:
