@@ -76,6 +76,7 @@ def test_every_setting_survives_being_written_as_an_override() -> None:
         ("train.epochs=0", r"epochs must be a whole number from 1 on, got 0"),
         ("train.warmup=soon", r"train.warmup must be a number, got 'soon'"),
         ("train.warmup=1", r"warmup must be from 0 on and below 1, got 1.0"),
+        ("train.final_rate=2", r"final_rate must be from 0 on and at most 1, got 2.0"),
         ("train.weight_decay=-1", r"weight_decay must be from 0 on, got -1.0"),
         ("train.learning_rate=nan", r"learning_rate must be finite"),
         ("train.symmetry=yes", r"symmetry must be true or false, got 'yes'"),

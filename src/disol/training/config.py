@@ -18,6 +18,7 @@ CompileMode = Literal["auto", "off", "on", "graphs"]
 CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
 MAY_BE_ZERO = {"plateau_patience", "validation_cases"}  # among whole numbers
 SHARES = {"warmup", "plateau_factor", "averaging"}  # settings below 1
+WHOLE_SHARES = {"final_rate"}  # settings up to 1
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ def checked(name: str, value: Unchecked, kind: Any) -> Any:
         check_setting(name, value, kind, smallest=0 if name in MAY_BE_ZERO else 1)
         return value
     size = number(name, value)
-    if size < 0 or (name in SHARES and size >= 1):
-        limits = "from 0 on and below 1" if name in SHARES else "from 0 on"
+    if size < 0 or (name in SHARES and size >= 1) or (name in WHOLE_SHARES and size > 1):
+        limits = "from 0 on" + (" and below 1" if name in SHARES else " and at most 1" if name in WHOLE_SHARES else "")
         raise ValueError(f"{name} must be {limits}, got {value!r}. Pass such a number.")
     return size
 
