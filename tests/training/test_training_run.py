@@ -1,5 +1,6 @@
 """Runs learn, stop when asked, and say what is wrong."""
 
+import re
 import subprocess
 import sys
 import time
@@ -119,8 +120,17 @@ def test_a_run_with_a_time_limit_ends_in_time_with_its_rate_at_zero(
     assert time.perf_counter() - started < 4.8 + 1.0  # other tests run meanwhile
     records = read_history(tmp_path / "run")
     assert report.epochs == len(records) > 3
+    assert report.notes == ()
     assert max(record.learning_rate for record in records) > 0.5e-3
     assert records[-1].learning_rate < 0.02e-3
+
+
+def test_a_run_whose_preparation_takes_all_its_time_says_so(train_small: Train) -> None:
+    (message,) = train_small("short", minutes=1e-4).notes
+    assert re.fullmatch(
+        r"Loading and compiling took [\d.]+ s of the 0\.006 s asked for: .* Ask for more --minutes\.", message
+    )
+    assert train_small("counted", epochs=1).notes == ()
 
 
 def test_a_diverging_run_stops_and_keeps_what_was_good(

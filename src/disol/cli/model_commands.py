@@ -50,6 +50,8 @@ def train(
         device=device,
         seed=seed,
     )
+    for message in report.notes:
+        note(message)
     console.print(str(report), soft_wrap=True)
 
 

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from disol.models import Checkpoint
 from disol.problems import Problem
 from disol.problems.checks import Unchecked
 from disol.problems.table import find_problem
-from disol.training.clock import Clock, Pace
+from disol.training.clock import FINISHING, Clock, Pace
 from disol.training.config import choose_settings
 from disol.training.devices import launch, quick_matrix_products, seeded
 from disol.training.display import shown_run
@@ -35,6 +35,7 @@ class RunReport:
     validation_loss   of that model
     train_loss        mean over the steps of that epoch
     seconds           of all sessions
+    notes             on what this session has to say besides
     """
 
     path: Path
@@ -43,12 +44,13 @@ class RunReport:
     validation_loss: float
     train_loss: float
     seconds: float
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, path: Path, metrics: Mapping[str, Any]) -> "RunReport":
+    def of(cls, path: Path, metrics: Mapping[str, Any], notes: tuple[str, ...] = ()) -> "RunReport":
         """Read a report from the metrics of a finished run."""
         losses = (metrics["validation_loss"], metrics["train_loss"])
-        return cls(path, metrics["epochs"], metrics["epoch"], *losses, metrics["seconds"])
+        return cls(path, metrics["epochs"], metrics["epoch"], *losses, metrics["seconds"], notes)
 
     def __str__(self) -> str:
         return (
@@ -126,6 +128,7 @@ class Run:
         self.clock = Clock(settings.epochs, len(self.cases) // settings.batch, limit, started=started)
         self.epoch = 0
         self.is_done = False
+        self.notes: tuple[str, ...] = ()
         self.best: dict[str, Any] = {"validation_loss": math.inf}
 
     def begin(self, last: Checkpoint | None) -> None:
@@ -138,6 +141,11 @@ class Run:
         batch = next(self.plan().batches(self.cases, self.symmetries, self.training.share))
         self.clock.step_seconds = self.training.try_steps(batch)
         self.clock.ready()
+        if self.clock.limit is not None and self.clock.prepared + FINISHING >= self.clock.limit:
+            self.notes = (
+                f"Loading and compiling took {self.clock.prepared:.3g} s of the {self.clock.limit:.3g} s asked for: "
+                "the model is all but untrained. Ask for more --minutes.",
+            )
 
     def go(self, progress: bool) -> None:
         """Train epoch after epoch until the end; write down and keep each."""
@@ -226,7 +234,7 @@ class Run:
             write_curve(folder.path, f"{self.task.problem.name}: {self.task.settings.model}")
             folder.finish({"epochs": self.epoch, "seconds": seconds})
         self.fabric.barrier()
-        return RunReport.of(folder.path, {**self.best, "epochs": self.epoch, "seconds": seconds})
+        return RunReport.of(folder.path, {**self.best, "epochs": self.epoch, "seconds": seconds}, self.notes)
 
 
 def require_equal_shares(batch: int, processes: int) -> None:
