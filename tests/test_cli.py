@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import disol
+from disol.cli import main
+from disol.training import RunReport
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -133,6 +135,21 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
     assert resumed.stdout == trained.stdout
     mistyped = run(*options, "--out", "rum", "--resume", cwd=tmp_path)
     assert mistyped.stdout.startswith("note: nothing to resume in rum: starting a new run\nrum: validation loss")
+
+
+@pytest.mark.parametrize(("rank", "lines"), [(None, 3), ("0", 3), ("1", 0)])
+def test_of_several_processes_the_first_one_speaks(rank, lines, tmp_path, monkeypatch, capsys):
+    report = RunReport(tmp_path, 1, 1, 0.5, 0.5, 1.0, notes=("This took long.",))
+    monkeypatch.setattr("disol.training.train", lambda *arguments, **options: report)
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    monkeypatch.setattr(sys, "argv", ["disol", "train", "poisson", "--data", "a.h5", "--out", "none", "--resume"])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    printed = capsys.readouterr()
+    assert not stopped.value.code, printed.err
+    assert len(printed.out.splitlines()) == lines
 
 
 def test_models_are_listed_with_their_sizes():

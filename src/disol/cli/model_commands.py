@@ -1,5 +1,6 @@
 """Commands about models: train one, measure it, export it, list them."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +35,8 @@ def train(
     from disol.training import train as train_model
     from disol.training.folder import is_vacant
 
-    if resume and is_vacant(out):
+    speaks = os.environ.get("RANK", "0") == "0"  # for all processes that torchrun has started
+    if speaks and resume and is_vacant(out):
         note(f"nothing to resume in {out}: starting a new run")
     report = train_model(
         problem,
@@ -50,9 +52,10 @@ def train(
         device=device,
         seed=seed,
     )
-    for message in report.notes:
-        note(message)
-    console.print(str(report), soft_wrap=True)
+    if speaks:
+        for message in report.notes:
+            note(message)
+        console.print(str(report), soft_wrap=True)
 
 
 def evaluate(
