@@ -1,6 +1,7 @@
 """A run can be stopped at any moment, and ends as if nothing had happened."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,16 +9,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import pytest
 from interrupted import assert_same_result, stopped_after
 
+from disol import PROBLEMS
 from disol.models import load_checkpoint
-from disol.training import RunReport, read_history
+from disol.training import RunReport, choose_settings, read_history
 from disol.training.clock import FINISHING, Clock
+from disol.training.folder import RunFolder
 from disol.training.run import Run
+from disol.training.task import read_task
 
 Train = Callable[..., RunReport]
 EPOCHS = 20
+SMALL = {"width": 4, "depth": 2, "gated_skips": 1}
 SCRIPT = """
 import sys
 from disol.training import train
@@ -113,6 +119,22 @@ def test_a_run_is_not_continued_with_other_settings(train_small: Train, options:
         train_small("run")
     with pytest.raises(ValueError, match=rf"was begun with {message}. Ask for the same"):
         train_small("run", resume=True, **options)
+
+
+def test_a_run_is_not_continued_with_other_cases(file_of: Callable[..., Path], tmp_path: Path) -> None:
+    data = shutil.copy(file_of("poisson"), tmp_path / "cases.h5")
+    settings = choose_settings("poisson", model_settings=SMALL, overrides=["train.batch=8"])
+
+    def folder() -> RunFolder:
+        return read_task(PROBLEMS["poisson"], settings, data, tmp_path / "run", 0, None, None).folder
+
+    begun = folder().identity
+    folder().require_same(begun)
+    with h5py.File(data, "r+") as file:
+        file["amplitude"][-1] *= 2
+    with pytest.raises(ValueError, match=r"was begun with cases='[0-9a-f]+', now asked for '[0-9a-f]+'. Ask for the"):
+        folder().require_same(begun)
+    folder().require_same({name: value for name, value in begun.items() if name != "cases"})  # of an earlier version
 
 
 def test_a_time_limit_counts_all_sessions(train_small: Train, tmp_path: Path) -> None:

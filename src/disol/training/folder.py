@@ -12,6 +12,7 @@ from disol.models.folder import INCOMING
 from disol.problems import Problem
 
 LAST = "last"
+CASES = "cases"  # names the content of a file in an identity; runs of earlier versions do not know it
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class RunFolder:
         return None
 
     def require_same(self, begun: Mapping[str, Any]) -> None:
-        """Refuse to continue a run with other settings."""
+        """Refuse to continue a run with other settings, or other cases where it says which it had."""
+        begun = {CASES: self.identity.get(CASES), **begun}
         for name in [*begun, *self.identity]:
             if begun.get(name) != self.identity.get(name):
                 raise ValueError(

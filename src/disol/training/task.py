@@ -1,5 +1,6 @@
 """What a run is asked to do, checked before any work is done."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,12 +10,13 @@ from typing import Any
 import torch
 
 from disol.data import CaseDataset, StoreSettings
+from disol.data.store import Store
 from disol.models import Network, create_model, load_checkpoint
 from disol.models.checkpoint import WEIGHTS
 from disol.problems import Problem
 from disol.problems.checks import Unchecked, positive_number, whole_number
 from disol.training.config import RunSettings
-from disol.training.folder import RunFolder
+from disol.training.folder import CASES, RunFolder
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,11 @@ def read_task(
     require_cases(settings.train.batch, train, validation, data)
     network = build_network(settings, problem, seed)
     started_with = None if start is None else start_with(network, Path(start), problem)
-    identity = {**identify(settings, network, stored, seed, minutes), "start": started_with}
+    identity = {
+        **identify(settings, network, stored, seed, minutes),
+        "start": started_with,
+        CASES: digest_cases(train.store),
+    }
     folder = RunFolder(Path(out), problem, stored.conventions, stored.resolution, identity)
     return Task(problem, settings, network, train, validation, folder, seed, minutes)
 
@@ -138,6 +144,12 @@ def identify(
             **{f"data.{name}": value for name, value in data.items()},
         }
     )
+
+
+def digest_cases(store: Store) -> str:
+    """Return a digest that tells apart files with the same settings: of all amplitudes and the first pattern."""
+    read = (store.read(slice(None), "amplitude")["amplitude"], store.read(slice(1), "pattern")["pattern"])
+    return hashlib.sha256(b"".join(array.tobytes() for array in read)).hexdigest()[:16]
 
 
 def as_json(value: Any) -> Any:
