@@ -1,12 +1,13 @@
 import errno
 import os
+import shutil
 import stat
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from disol.files import written_whole
+from disol.files import drop_unfinished, written_whole
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -31,6 +32,18 @@ def test_a_finished_write_replaces_the_file(tmp_path):
         path.write_text("new")
     assert target.read_text() == "new"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_only_what_a_killed_write_of_the_same_file_has_left_is_dropped(tmp_path):
+    target = tmp_path / "a[1].txt"
+    kept = [target, tmp_path / ".a[1]-notes.txt", tmp_path / ".a1-abcdefgh.txt", tmp_path / ".a[1]-abcdefgh.csv"]
+    for path in kept:
+        path.touch()
+    with written_whole(target) as path:
+        left = shutil.copy(path, path.with_name(f".a[1]-{'z' * len(path.name[6:-4])}.txt"))
+    assert left.exists()
+    drop_unfinished(target)
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_afterwards(tmp_path, monkeypatch):

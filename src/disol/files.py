@@ -1,6 +1,7 @@
 """Writing files whole or not at all."""
 
 import errno
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -38,6 +39,13 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def drop_unfinished(path: str | Path) -> None:
+    """Remove what a process that was killed while it wrote `path` whole has left beside it; no other may write it."""
+    target = Path(path)
+    for left in target.parent.glob(f".{glob.escape(target.stem)}-????????{glob.escape(target.suffix)}"):
+        left.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from disol.files import written_whole
+from disol.files import drop_unfinished, written_whole
 
 FILE = "history.jsonl"
 PICTURE = "losses.png"
@@ -42,6 +42,8 @@ class History:
     def __init__(self, folder: Path, done: int) -> None:
         self.path = folder / FILE
         self.records = read_history(folder)[:done]
+        for name in (FILE, PICTURE):
+            drop_unfinished(folder / name)
         with written_whole(self.path) as path:
             path.write_text("".join(map(line, self.records)))
         self.file = self.path.open("a")
