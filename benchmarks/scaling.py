@@ -13,12 +13,25 @@ from solvers import Workload, batch_of, cpu_timer, cuda_timer, measured, variant
 RESOLUTIONS = {64: 2048, 96: 1024, 128: 1024, 192: 512, 256: 256, 384: 96, 512: 48}
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 VARIANT = "checked"
+LEAST_SIDES = 3  # so that the larger half of them gives a slope
 
 
 def exponent(sizes: list[int], costs: list[float]) -> float:
     """Return p of the fit cost = c sizeᵖ over the larger half of the sizes, where overheads no longer show."""
     half = len(sizes) // 2
     return float(np.polyfit(np.log(sizes[half:]), np.log(costs[half:]), 1)[0])
+
+
+def growth(sides: list[int], times: list[float], memory: list[float]) -> list[str]:
+    """Say how time and memory grow with the side, as far as that was measured: a CPU counts no memory."""
+    if len(sides) < LEAST_SIDES:
+        return []
+    grown = f"Time grows as side^{exponent(sides, times):.1f}"
+    grown += f", memory as side^{exponent(sides, memory):.1f}" if all(memory) else ""
+    return [
+        f"{grown} (fitted to the larger grids). Nested dissection of a planar grid has side^3 operations and "
+        "side^2 log(side) memory."
+    ]
 
 
 def main() -> None:
@@ -46,7 +59,7 @@ def main() -> None:
     by_batch = [cost(64, batch) for batch in batches]
     gpu = f"{torch.cuda.get_device_name()}, torch {torch.__version__}; " if device.type == "cuda" else ""
     rows = [
-        [str(side), str(cases), f"{time:.0f}", f"{memory:.1f}"]
+        [str(side), str(cases), f"{time:.0f}", f"{memory:.1f}" if memory else "-"]
         for side, (cases, time, memory) in zip(sides, by_side, strict=True)
     ]
     batch_rows = [[str(cases), f"{time:.1f}", f"{cases * time / 1e3:.1f}"] for cases, time, _ in by_batch]
@@ -57,9 +70,7 @@ def main() -> None:
             "load, solutions checked; memory is the peak of the device's allocator divided by the cases.",
             f"Machine: {gpu}{processor()}.",
             table(["grid", "cases at once", "us/case", "MiB/case"], rows),
-            f"Time grows as side^{exponent(sides, [time for _, time, _ in by_side]):.1f}, memory as "
-            f"side^{exponent(sides, [memory for _, _, memory in by_side]):.1f} (fitted to the larger grids). "
-            "Nested dissection of a planar grid has side^3 operations and side^2 log(side) memory.",
+            *growth(sides, [time for _, time, _ in by_side], [memory for _, _, memory in by_side]),
             "At 64 pixels, against the number of cases solved at once:",
             table(["cases", "us/case", "ms in all"], batch_rows),
         ],

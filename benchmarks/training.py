@@ -139,8 +139,13 @@ def page(rows: Rows, write: Path | None) -> list[str]:
     measured = [row for row in rows.values() if "bandwidth" in row]
     problems = [problem for problem in PROBLEMS if any(known == problem for known, _ in rows)]
     together = max((row.get("together", 1) for row in measured), default=1)
-    if write is not None:
-        write_chart({problem: speeds_of(problem, rows) for problem in problems}, RIVAL, write.parent / PICTURE)
+    speeds = {problem: speeds_of(problem, rows) for problem in problems if speeds_of(problem, rows)}
+    if write is not None and speeds:
+        write_chart(speeds, RIVAL, write.parent / PICTURE)
+    chart = [
+        f"![Cases per second of every variant]({PICTURE})",
+        "*Cases per second, and how many times the rival that is.*",
+    ]
     order = "Variants compile and are measured one after the other."
     if together > 1:
         order = f"Up to {together} variants compile at the same time and are then measured one after the other, while "
@@ -163,8 +168,7 @@ def page(rows: Rows, write: Path | None) -> list[str]:
         "and targets read twice in float32. All else is taken to be free, so it is out of reach: "
         "normalisation, for one, needs its statistics before it can pass anything on.",
         *(findings(problem, rows) for problem in problems),
-        f"![Cases per second of every variant]({PICTURE})",
-        "*Cases per second, and how many times the rival that is.*",
+        *(chart if speeds else []),
     ]
 
 
