@@ -174,8 +174,8 @@ def main() -> None:
             f"of {model.problem} with the conventions `{model.conventions}`. `{REGRESSOR}` is the DiSOL backbone with "
             f"a scalar output ({size:,} parameters), trained on ln u_lim; `{ENERGY}` is the multiple of the predicted "
             f"pattern that has the least energy, (p · b) / (p · A p), and `{CYCLE}` that after a multigrid V-cycle. "
-            "The last two know the equation, the first has learned it. `model.solve` solves the system, which takes "
-            "less time than a few such cycles and has no error.",
+            "The last two know the equation, the first has learned it. `model.solve` solves the system instead, so "
+            "that its amplitudes have no error.",
             f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
             table(["cases", "number", "amplitude by", "median", "mean", "p95", "correlation of ln u_lim"], rows),
             findings(measured),

@@ -40,8 +40,8 @@ AMOUNTS = {ONE: "One case", MANY: "Many cases"}
 NOTES = {
     PLAIN_GPU: "The plain network is that of the published recipe called as it is, on contiguous tensors with torch's "
     "own interpolation.",
-    SOLUTION_GPU: "`model.solve` adds the physical amplitude, from NumPy arrays to NumPy arrays by the compiled "
-    "bfloat16 network, checks and discretisation included.",
+    SOLUTION_GPU: "`model.solve` predicts by the compiled bfloat16 network, and solves exactly to know size and error, "
+    "from NumPy arrays to NumPy arrays, checks and discretisation included.",
     EXACT_GPU: "The batched solver works on systems that lie on the GPU, in float64, and checks every solution.",
     EXACT_CPU: "The reference solver takes one case at a time, assembly included; a CPU runs one on each of its cores.",
 }
@@ -116,7 +116,7 @@ def notes(times: dict[str, Times]) -> str:
     if "heat" in times:
         told.append(
             "Heat is one frame at 20 s: one prediction for the network, ten steps for the solvers, and both for "
-            "`model.solve`, whose steps are two multigrid cycles each."
+            "`model.solve`."
         )
     return " ".join(told)
 

@@ -1,9 +1,9 @@
 """The solutions of the discrete systems themselves, which tell how large predictions are and how wrong.
 
-There are cheaper ways to the size of a pattern p, such as its multiple of least energy, (p · b) / (p · A p), after a
+There are other ways to the size of a pattern p, such as its multiple of least energy, (p · b) / (p · A p), after a
 multigrid V-cycle. But none that knows where it fails: coarse grids do not see slits, walls and elastic hinges of few
-pixels, and what is left of a residual there may be as small as the error is large. And none that is quicker: on a GPU
-whole batches are solved directly in less time than a few V-cycles take, and on a CPU a single case is.
+pixels, and what is left of a residual there may be as small as the error is large. The several cycles that a guess at
+the error takes cost as much as the solution.
 """
 
 from collections.abc import Sequence
