@@ -34,9 +34,9 @@ def singles(batch, shared):
 
 
 def require_equal(together, alone):
-    for name in ("field", "pattern", "amplitude", "error"):
+    for name in ("field", "exact", "pattern", "amplitude", "error"):
         found, expected = np.asarray(getattr(together, name)), np.asarray(getattr(alone, name))
-        # An estimate is the difference of two fields, so it is known to the rounding errors of those.
+        # An error is the difference of two fields, so it is known to the rounding errors of those.
         size = 1.0 if name == "error" else np.abs(expected).max()
         assert np.abs(found - expected).max() <= 1e-12 * size, name
     assert np.array_equal(together.inputs, alone.inputs)

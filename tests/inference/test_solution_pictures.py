@@ -30,6 +30,7 @@ def solved(problem: str, *, pattern_noise: float = 0.0, amplitude_factor: float 
         pattern,
         amplitude,
         exact.field * amplitude_factor + np.max(amplitude) * (pattern - exact.pattern),
+        exact.field,
         0.0,
         exact.times,
     )
@@ -175,7 +176,7 @@ def test_times_are_shown_side_by_side_with_their_errors():
 
 def at_one_time(solution, exact):
     first = {"field": exact.field[:1], "pattern": exact.pattern[:1], "times": TIMES[:1]}
-    return replace(solution, **first), replace(exact, nodes=exact.nodes[:1], **first)
+    return replace(solution, exact=exact.field[:1], **first), replace(exact, nodes=exact.nodes[:1], **first)
 
 
 def test_one_time_is_a_picture_too():
@@ -235,7 +236,7 @@ def test_what_cannot_be_animated_is_an_error(tmp_path):
 
 def test_a_batch_is_not_one_picture():
     solution, _ = solved("poisson")
-    arrays = {name: getattr(solution, name)[None] for name in ("inputs", "domain", "pattern", "field")}
+    arrays = {name: getattr(solution, name)[None] for name in ("inputs", "domain", "pattern", "field", "exact")}
     with pytest.raises(ValueError, match=r"batch of 1.*solution\[0\]"):
         draw_solution(replace(solution, amplitude=np.array([1.0]), **arrays))
 

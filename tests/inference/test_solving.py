@@ -40,6 +40,7 @@ def test_exact_patterns_become_exact_fields(tmp_path, problem, conventions):
     assert relative(solution.field, exact.field) < 1e-3
     assert relative(solution.pattern, exact.pattern) < 1e-3
     assert np.allclose(solution.amplitude, exact.amplitude, rtol=1e-9)
+    assert relative(solution.exact, exact.field) < 1e-9
     assert type(solution.amplitude) is type(exact.amplitude)
     assert solution.times == exact.times
     assert np.array_equal(solution.domain, exact.domain)
@@ -217,7 +218,7 @@ def test_the_size_of_a_chunk_changes_nothing(monkeypatch, tmp_path, problem, at_
     whole = model.solve(**batch, **shared)
     monkeypatch.setattr("disol.inference.answer.parts_at_once", lambda case, device: at_once)
     pieces = model.solve(**batch, **shared)
-    for name in ("field", "pattern", "amplitude", "error"):
+    for name in ("field", "exact", "pattern", "amplitude", "error"):
         assert np.allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-9, atol=0), name
 
 

@@ -29,11 +29,12 @@ COPIES = 8  # of all frames, on the device and on the host: channels, what becom
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Pattern, amplitude, field and error of each case, as in `Solution`."""
+    """Pattern, amplitude, field, exact solution and error of each case, as in `Solution`."""
 
     pattern: Frames
     amplitude: Float[np.ndarray, "case *field"]
     field: Frames
+    exact: Frames
     error: Float[np.ndarray, " case"]
 
 
@@ -73,12 +74,10 @@ def answer_at_once(blocks: list[Block], predict: Predict, device: torch.device, 
     else:
         found = respond(parts, predict, separate_fields)
     errors = errors_of(found.field, found.solved)
-    field, amplitude = (
-        (trailing(scale, each) * each).cpu().numpy()
-        for scale, each in ((parts.scale, found.field), (parts.scale.abs(), found.amplitude))
-    )
+    field, exact = ((trailing(parts.scale, each) * each).cpu().numpy() for each in (found.field, found.solved))
+    amplitude = (trailing(parts.scale.abs(), found.amplitude) * found.amplitude).cpu().numpy()
     domain = np.concatenate([block.domain for block in blocks])
-    return Answer(normalised(field, amplitude, domain), amplitude, field, errors.cpu().numpy())
+    return Answer(normalised(field, amplitude, domain), amplitude, field, exact, errors.cpu().numpy())
 
 
 def zero_answer(blocks: list[Block], separate_fields: bool) -> Answer:
@@ -87,7 +86,7 @@ def zero_answer(blocks: list[Block], separate_fields: bool) -> Answer:
     times = (len(posed.terms["times"]),) if isinstance(posed.equation, HeatProblem) else ()
     field = np.zeros((num_cases, *times, len(posed.equation.fields), *posed.grid.pixels))
     amplitude = np.zeros((num_cases, len(posed.equation.fields)) if separate_fields else num_cases)
-    return Answer(field, amplitude, field, np.zeros(num_cases))
+    return Answer(field, amplitude, field, field, np.zeros(num_cases))
 
 
 def chunks(blocks: list[Block], device: torch.device) -> Iterator[list[Block]]:

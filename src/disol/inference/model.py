@@ -102,6 +102,7 @@ class Model:
             found.pattern,
             found.amplitude,
             found.field,
+            found.exact,
             found.error,
             request.posed.terms.get("times"),
         )

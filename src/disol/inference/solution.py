@@ -26,8 +26,9 @@ class Solution:
     amplitude   max |U| of the solution of the discrete system (one per field where fields are scaled separately)
     field       amplitude times pattern, in physical units; 0 outside the domain. It is the multiple of the prediction,
                 in each frame, that is nearest to the solution, so its maximum may differ from the amplitude.
-    times       of a transient problem, whose pattern and field then have a time axis before that of the fields
-    error       relative L2 distance of the field from the solution; of a transient problem over its times together
+    exact       the solution of the discrete system, which amplitude and error are taken from
+    error       relative L2 distance of the field from it; of a transient problem over its times together
+    times       of a transient problem, whose pattern, field and solution have a time axis before that of the fields
     """
 
     problem: str
@@ -39,6 +40,7 @@ class Solution:
     pattern: Float[np.ndarray, "*batch_time field height width"]
     amplitude: float | Float[np.ndarray, "..."]
     field: Float[np.ndarray, "*batch_time field height width"]
+    exact: Float[np.ndarray, "*batch_time field height width"]
     error: float | Float[np.ndarray, " batch"]
     times: tuple[float, ...] | None = None
 
@@ -60,7 +62,7 @@ class Solution:
         """Return one case of a batch, or some of them as a batch."""
         num_cases = len(self)
         if isinstance(case, slice):
-            names = ("inputs", "domain", "pattern", "amplitude", "field", "error")
+            names = ("inputs", "domain", "pattern", "amplitude", "field", "exact", "error")
             arrays: dict[str, Any] = {name: np.asarray(getattr(self, name))[case] for name in names}
             return replace(self, **arrays)
         if not isinstance(case, int | np.integer):
@@ -80,6 +82,7 @@ class Solution:
             self.pattern[case],
             float(amplitude) if amplitude.ndim == 0 else amplitude,
             self.field[case],
+            self.exact[case],
             float(np.asarray(self.error)[case]),
             self.times,
         )
@@ -110,7 +113,7 @@ class Solution:
 
     def arrays(self) -> dict[str, Any]:
         """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
-        answered = ("pattern", "amplitude", "field", "error")
+        answered = ("pattern", "amplitude", "field", "exact", "error")
         asked = ("domain", "inputs", "channels", "fields", "problem", "conventions")
         return {name: np.asarray(getattr(self, name)) for name in (*answered, *asked)} | {
             "times": np.array(self.times or (), dtype=float)
