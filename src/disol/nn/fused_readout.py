@@ -9,11 +9,10 @@ from torch import Tensor, nn
 from torch.library import triton_op, wrap_triton
 from torch.nn import functional
 
-from disol.nn.narrow_convolution import MOST_PIXELS, padded
+from disol.nn.narrow_convolution import MOST_CHANNELS, MOST_PIXELS, padded
 from disol.nn.readout_kernels import read_out
 
 PIXELS_OF_A_BLOCK = 128
-MOST_CHANNELS = 64
 
 
 def tiling(side: int) -> dict[str, int]:

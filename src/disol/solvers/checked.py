@@ -12,7 +12,7 @@ from disol.solvers import nested_dissection
 from disol.solvers.fronts import Elimination
 from disol.solvers.memory import cases_at_once
 from disol.solvers.nested_dissection import Factors
-from disol.solvers.operator import DiscreteOperator, Fields, PerCase
+from disol.solvers.operator import DiscreteOperator, Fields, PerCase, unit_of
 
 SMALL_BACKWARD_ERROR = 1e-16  # not worth refining
 MOST_REFINEMENTS = 30
@@ -78,9 +78,8 @@ class CheckedSolver:
 
     def _solve(self, loads: Fields) -> Fields:
         # Residuals shrink as they are refined; scaling keeps them clear of the smallest float32 numbers.
-        scale = loads.abs().amax(dim=(1, 2, 3), keepdim=True)
-        scaled = loads / torch.where(scale > 0, scale, 1.0)
-        return self.factors.solve(scaled.to(self.factors.dtype)).to(loads.dtype) * scale
+        unit = unit_of(loads)
+        return self.factors.solve(loads / unit).to(loads.dtype) * unit
 
 
 def chunks(operator: DiscreteOperator, settings: BatchSettings, num_loads: int = 1) -> Iterator[slice]:
