@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Int
 
-from disol.geometry.curve import Geometry, eroded, framed
-from disol.grid import Grid
+from disol.geometry.curve import Geometry, eroded
+from disol.grid import Grid, framed
 
 # The sides of a pixel, clockwise from the top, each as (outward step, step along the side with the domain on
 # its right), in (row, column).

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 from scipy import ndimage
 
-from disol.grid import Grid
+from disol.grid import Grid, framed
 
 FOUR_CONNECTED = ndimage.generate_binary_structure(2, 1)
 
@@ -127,13 +127,6 @@ def largest_part(mask: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "he
     if count <= 1:
         return mask
     return labels == 1 + np.argmax(np.bincount(labels.ravel())[1:])
-
-
-def framed(mask: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "height+2 width+2"]:
-    """Surround a mask with unmarked pixels."""
-    frame = np.zeros((mask.shape[0] + 2, mask.shape[1] + 2), dtype=bool)
-    frame[1:-1, 1:-1] = mask
-    return frame
 
 
 def eroded(mask: Bool[np.ndarray, "height width"], pixels: int = 1) -> Bool[np.ndarray, "height width"]:

@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 
-from disol.geometry.curve import Curve, Geometry, eroded, framed, next_points, parts
+from disol.geometry.curve import Curve, Geometry, eroded, next_points, parts
 from disol.geometry.envelope import concave_envelope
-from disol.grid import Grid
+from disol.grid import Grid, framed
 
 NUM_POINTS = 20
 HOLE_POINTS = 10

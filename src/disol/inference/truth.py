@@ -15,6 +15,7 @@ from torch import Tensor
 
 from disol.fem import backward_euler
 from disol.solvers import DiscreteOperator, solve_batch, step_batch
+from disol.solvers.batched import solve_by_reference
 from disol.solvers.loads import pixel_means
 
 Nodes = Float[Tensor, "batch field rows columns"]
@@ -25,8 +26,7 @@ def solve(operator: DiscreteOperator, loads: Nodes) -> Float[Tensor, "batch fiel
     if loads.is_cuda:
         nodes = solve_batch(operator, loads).nodes
     else:
-        solved = [operator.system(case, load).solve() for case, load in enumerate(loads)]
-        nodes = torch.from_numpy(np.stack(solved))
+        nodes = torch.stack([solve_by_reference(operator, case, load) for case, load in enumerate(loads)])
     return pixel_means(nodes) * operator.mask[:, None]
 
 
