@@ -2,11 +2,16 @@
 
     python benchmarks/ablations.py --data train.h5 --tests id.h5 all.h5 shapes.h5 --out study
     python benchmarks/ablations.py --data train.h5 --tests id.h5 all.h5 shapes.h5 --out study --budget 540 --jobs 2
+    python benchmarks/ablations.py --data train.h5 --tests id.h5 all.h5 shapes.h5 --out study --together 5
     python benchmarks/ablations.py --out study --list
     python benchmarks/ablations.py --out study --write docs/benchmarks/ablations.md
 
 A finished run has a JSON in `--out` and is not repeated, so a study can be spread over several commands; an unfinished
 one goes on where it was. Runs come seed after seed, so that a short study has every variant before any has two seeds.
+
+One small network does not fill a large GPU. Once a variant has a seed that trained alone, `--together` trains its other
+seeds beside each other, each for as many epochs as that one: the same training, sooner. (NVIDIA's MPS lets processes
+compute at the same time; without it they take turns, which gains little.)
 """
 
 import argparse
@@ -83,9 +88,10 @@ class Study:
     def start(self, task: Task) -> None:
         """Start a run in a process of its own."""
         options = self.options
+        epochs = ["--epochs", str(epochs_alone(task.variant, options))] if options.together else []
         command = [sys.executable, str(WORKER), "--variant", task.variant, "--seed", str(task.seed)]
         command += ["--data", str(options.data), "--tests", *map(str, options.tests), "--out", str(options.out)]
-        command += ["--minutes", str(options.minutes), "--device", options.device, "--set", *options.set]
+        command += ["--minutes", str(options.minutes), "--device", options.device, *epochs, "--set", *options.set]
         threads = max(1, len(os.sched_getaffinity(0)) // options.jobs)
         self.ends[task] = self.end_of_next()
         self.earliest[task] = time.monotonic() + options.preparation + self.seconds_of_turn
@@ -128,6 +134,14 @@ class Study:
             print(f"{len(waiting)} runs would not end within the budget of {self.options.budget:g} s.", flush=True)
 
 
+def epochs_alone(variant: str, options: argparse.Namespace) -> int:
+    """Return how many epochs the first seed of a variant trained that had the device for itself."""
+    for result in read_results(options.out):
+        if result["variant"] == variant and result["alone"]:
+            return int(result["epochs"])
+    raise ValueError(f"--together needs a finished run of {variant!r} in {options.out}, to train as many epochs.")
+
+
 def require_same(results: list[Result], options: argparse.Namespace) -> None:
     """Refuse to mix runs of different length or settings."""
     for result in results:
@@ -162,6 +176,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), metavar="NAME", help=", ".join(VARIANTS))
     parser.add_argument("--jobs", type=int, default=1, help="runs under way at once; one trains, the others prepare")
+    parser.add_argument("--together", type=int, help="runs that train at once, for the epochs of one that was alone")
     parser.add_argument("--budget", type=float, help="seconds; start no run that would end later")
     parser.add_argument(
         "--preparation", type=float, default=120.0, help="seconds a run takes before it trains, at most"
@@ -173,6 +188,10 @@ def read_options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.data is not None and not options.tests:
         parser.error("--data needs --tests, the files to measure the runs on.")
+    if options.together is not None:
+        if options.budget is not None:
+            parser.error("--budget is for runs of known length, --together is not.")
+        options.jobs = options.together
     return options
 
 
@@ -186,6 +205,8 @@ def main() -> None:
     if options.data is not None:
         require_same(read_results(options.out), options)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit ends the runs, too
+        for task in missing(options) if options.together else []:
+            epochs_alone(task.variant, options)  # none is missing half-way
         study = Study(options)
         study.go()
         failed = study.failed

@@ -74,7 +74,7 @@ def values_table(variants: dict[str, list[Result]], columns: list[Column]) -> st
     heading = ["variant", "setting", "seeds", "parameters", "cases/s", "epochs", *map(title, columns)]
     rows = []
     for name, own in variants.items():
-        speed = statistics.mean(result["cases_per_second"] for result in own)
+        speed = statistics.mean(result["cases_per_second"] for result in own if result["alone"])
         epochs = statistics.mean(result["epochs"] for result in own)
         setting = " ".join(f"`{override}`" for override in VARIANTS[name]) or "recipe `fast`"
         known = [name, setting, str(len(own)), f"{own[0]['parameters']:,}", f"{speed:.0f}", f"{epochs:.0f}"]
@@ -134,6 +134,17 @@ def measured_time(results: list[Result]) -> str:
     return f" (measured: {min(seconds):.1f} to {max(seconds):.1f} s)" if seconds else ""
 
 
+def sharing(results: list[Result]) -> str:
+    """Tell of the runs that trained beside each other, if there are any."""
+    shared = sum(not result["alone"] for result in results)
+    if not shared:
+        return ""
+    return (
+        f" That is how the first seed of every variant was trained; {shared} runs of other seeds trained beside each "
+        "other on the same GPU, each for as many epochs as the first seed of its variant. Cases/s are those alone."
+    )
+
+
 def draw(variants: dict[str, list[Result]], columns: list[Column]) -> Figure:
     """Draw a dot for every seed, and a band from the best to the worst seed of the base."""
     shown = [column for column in columns if column[1] == "rel_l2"]
@@ -174,9 +185,9 @@ def page(results: list[Result], write: Path | None) -> list[str]:
         f"with the conventions `{data['conventions']}`, trained on a file of {data['cases']} cases, recipe `fast` and "
         f"the published network but for the one setting named.{everywhere} Every run trains for "
         f"{60 * first['minutes']:g} s{measured_time(results)}, validation included, loading and compiling not, while "
-        "no other run trains: a variant that is slower sees fewer cases. Tested on other seeds of the generator: "
-        f"{tests}. Errors are means over cases; each cell is the mean over the seeds of training, with the smallest "
-        "and the largest.",
+        f"no other run trains: a variant that is slower sees fewer cases.{sharing(results)} Tested on other seeds of "
+        f"the generator: {tests}. Errors are means over cases; each cell is the mean over the seeds of training, with "
+        "the smallest and the largest.",
         f"Machine: {' and '.join(sorted({result['machine'] for result in results}))}.",
         values_table(variants, columns),
         *([changes_table(variants, columns), findings(variants, columns), chance(variants)] if compared else []),

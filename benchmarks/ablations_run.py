@@ -3,6 +3,8 @@
 The time is that of training alone. Loading and compiling take longer for some variants than for others, and less for
 the second seed of a variant, so the clock's limit is put off by all that comes before the first step. Several runs can
 be under way at once, but only one at a time has its turn to train: the others load and compile meanwhile, and wait.
+
+A run that is given epochs instead trains beside others, where no clock would be fair.
 """
 
 import argparse
@@ -79,12 +81,13 @@ def result_of(options: argparse.Namespace, folder: Path, seconds: float, validat
         "variant": options.variant,
         "seed": options.seed,
         "minutes": options.minutes,
+        "alone": options.epochs is None,
         "set": options.set,
         "data": {"problem": stored.problem, "conventions": stored.conventions, "cases": stored.num_cases},
         "parameters": count_parameters(load_checkpoint(folder).model),
         "epochs": len(history),
         "cases_per_second": statistics.median(record.cases_per_second for record in history),
-        # Unknown for a run that was finished before, but not measured.
+        # Unknown for a run that shared its GPU, and for one that was finished before, but not measured.
         "training_seconds": seconds - clock.prepared if clock else None,
         "preparation_seconds": clock.prepared if clock else None,
         "validation_loss": validation_loss,
@@ -101,6 +104,7 @@ def main() -> None:
     parser.add_argument("--tests", required=True, nargs="+", type=Path)
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--minutes", required=True, type=float)
+    parser.add_argument("--epochs", type=int, help="to train beside other runs, instead of so many minutes alone")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--set", nargs="*", default=[], help="settings of every variant")
     options = parser.parse_args()
@@ -108,14 +112,18 @@ def main() -> None:
     folder = options.out / name
     with (options.out / "turn.lock").open("w") as turn:
         TurnClock.turn = turn
-        run.Clock = TurnClock  # type: ignore[attr-defined]
+        if options.epochs is None:
+            run.Clock = TurnClock  # type: ignore[attr-defined]
+            budget: dict[str, Any] = {"minutes": options.minutes, "overrides": []}
+        else:
+            budget = {"minutes": None, "overrides": [f"train.epochs={options.epochs}"]}
         report = train(
             open_store(options.data).settings.problem,
             options.data,
             folder,
             recipe="fast",
-            overrides=[*options.set, *VARIANTS[options.variant]],
-            minutes=options.minutes,
+            overrides=[*options.set, *VARIANTS[options.variant], *budget["overrides"]],
+            minutes=budget["minutes"],
             resume=True,
             device=options.device,
             seed=options.seed,

@@ -129,6 +129,16 @@ def test_a_compiled_network_pads_its_batches_to_few_shapes(monkeypatch):
     assert [ready.cases_at_once(batch, (9, 8)) for batch in (1, 2, 3, 100)] == [1, 2, 4, 4]
 
 
+def test_a_compiled_network_fills_up_few_cases_and_takes_as_many_at_once_as_that_allows(monkeypatch):
+    """Batches that are padded cost as much as full ones: 5,000 cases are no two batches of 4,096."""
+    monkeypatch.setattr("disol.inference.engine.MOST_PIXELS", {"cpu": 1024 * 9 * 8})
+    monkeypatch.setattr(torch_engines, "require_compiler", lambda device: None)
+    monkeypatch.setattr(torch_engines.CompiledEngine, "most_pixels", lambda self: 4096 * 9 * 8)
+    ready = build_engine(small_network(), engine="compiled")
+    sizes = {batch: ready.cases_at_once(batch, (9, 8)) for batch in (600, 1100, 2500, 4096, 5000, 8192)}
+    assert sizes == {600: 1024, 1100: 2048, 2500: 1024, 4096: 4096, 5000: 1024, 8192: 4096}
+
+
 COMPILATION = """
 import numpy, torch
 from disol.inference.engines import build_engine

@@ -68,8 +68,12 @@ class Engine(ABC):
 
     def cases_at_once(self, batch: int, grid: tuple[int, int]) -> int:
         """Return how many cases of a batch to run together."""
-        usual = max(1, MOST_PIXELS[self.device.type] // (grid[0] * grid[1]))
+        usual = max(1, self.most_pixels() // (grid[0] * grid[1]))
         return min(batch, self.most_cases.get(grid, usual))
+
+    def most_pixels(self) -> int:
+        """Return how many pixels are best run together."""
+        return MOST_PIXELS[self.device.type]
 
 
 def to_tensor(inputs: Float32[np.ndarray, "..."]) -> Float[Tensor, "..."]:
