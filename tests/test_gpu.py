@@ -142,8 +142,10 @@ def test_generation_on_a_gpu_gives_the_cases_of_a_cpu(tmp_path: Path, problem):
         np.testing.assert_allclose(values, expected[name], rtol=1e-8, atol=1e-6 if name == "pattern" else 0)
 
 
+@pytest.mark.parametrize("few_unknowns", [0, 10**9], ids=["solved-on-the-gpu", "solved-on-its-cpu"])
 @pytest.mark.parametrize("name", disol.list_pretrained())
-def test_models_solve_as_on_a_cpu(name):
+def test_models_solve_as_on_a_cpu(monkeypatch, name, few_unknowns):
+    monkeypatch.setattr("disol.inference.truth.FEW_UNKNOWNS", few_unknowns)
     expected, found = (
         model.solve(disol.draw(model.problem, 3, conventions=model.conventions))
         for model in (disol.load(name, device=device) for device in ("cpu", GPU))

@@ -74,8 +74,8 @@ class Model:
         The problems are linear: a source or force of any size is scaled to that of the training cases, and one that
         changes sign is predicted in two parts, f = f⁺ − f⁻ (`disol.inference.parts`). Without a load the solution is
         zero. A heat case without a source or an elastic body without a force along one axis is solved too, but no
-        training case was like that. The size of the solution comes from the discrete system
-        (`disol.inference.amplitude`).
+        training case was like that. The size of the solution and the error of the prediction come from the solution of
+        the discrete system (`disol.inference.truth`).
         """
         if self.checkpoint.model.predicts != "pattern":
             raise ValueError(
