@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from disol.data import CaseDataset, StoreSettings
@@ -147,9 +148,13 @@ def identify(
 
 
 def digest_cases(store: Store) -> str:
-    """Return a digest that tells apart files with the same settings: of all amplitudes and the first pattern."""
+    """Return a digest that tells apart files with the same settings: of all amplitudes and the first pattern.
+
+    It knows them to three digits: a file that another machine has generated again, and rounded otherwise, is the same.
+    """
     read = (store.read(slice(None), "amplitude")["amplitude"], store.read(slice(1), "pattern")["pattern"])
-    return hashlib.sha256(b"".join(array.tobytes() for array in read)).hexdigest()[:16]
+    digits = [np.concatenate([np.round(mantissa * 2**10), exponent]) for mantissa, exponent in map(np.frexp, read)]
+    return hashlib.sha256(b"".join(array.astype(np.int16).tobytes() for array in digits)).hexdigest()[:16]
 
 
 def as_json(value: Any) -> Any:
