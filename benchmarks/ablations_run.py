@@ -34,6 +34,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "mixing at every level": ("model.level_mixing=true",),
     "coarse sweeps": ("model.coarse_sweeps=4",),
     "no symmetries": ("train.symmetry=false",),
+    "Muon": ("train.optimizer=muon",),
     "no averaging": ("train.averaging=0",),
     "learning rate 1e-3": ("train.learning_rate=1e-3",),
     "relative L2 loss": ("train.loss=relative-l2",),

@@ -35,7 +35,12 @@ train("poisson", sys.argv[1], sys.argv[2], overrides=["train.batch=8", "train.ep
 
 @pytest.mark.parametrize(
     ("problem", "recipe", "changes"),
-    [("poisson", "fast", []), ("heat", "fast", []), ("poisson", "published", ["train.plateau_patience=0"])],
+    [
+        ("poisson", "fast", []),
+        ("poisson", "fast", ["train.optimizer=muon"]),
+        ("heat", "fast", []),
+        ("poisson", "published", ["train.plateau_patience=0"]),
+    ],
 )
 def test_a_resumed_run_is_bit_for_bit_the_undisturbed_one(
     train_small: Train, tmp_path: Path, problem: str, recipe: str, changes: list[str]

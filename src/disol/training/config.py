@@ -27,7 +27,8 @@ class TrainSettings:
 
     epochs             passes over the training cases, unless the run has a time limit
     batch              cases per step, over all devices
-    optimizer          "adam" adds the weight decay to the gradient, "adamw" shrinks the weights
+    optimizer          "adam" adds the weight decay to the gradient, "adamw" shrinks the weights, "muon" shrinks them,
+                       too, and learns every direction of a matrix equally fast
     learning_rate      at its peak
     weight_decay       of that optimizer
     schedule           "cosine" or "linear" fall to the final rate at the end of the run; "plateau" waits for a
@@ -48,7 +49,7 @@ class TrainSettings:
 
     epochs: int = 100
     batch: int = 256
-    optimizer: Literal["adam", "adamw"] = "adamw"
+    optimizer: Literal["adam", "adamw", "muon"] = "adamw"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-4
     schedule: Schedule = "cosine"

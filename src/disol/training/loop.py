@@ -17,11 +17,12 @@ from disol.models import Network
 from disol.training.clock import Pace
 from disol.training.config import CompileMode, TrainSettings
 from disol.training.losses import CaseLoss, training_loss, validation_loss
+from disol.training.muon import Muon
 from disol.training.plan import EpochPlan, Share, validation_batches
 from disol.training.schedule import schedule_of
 from disol.training.symmetry import Symmetries
 
-OPTIMIZERS: dict[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+ADAMS: dict[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 TRIAL_STEPS = 5
 TRIAL_SECONDS = 1.0
 
@@ -185,7 +186,9 @@ def reduce(fabric: Fabric, value: Float[Tensor, ""], how: str) -> float:
 
 def optimizer_of(weights: list[Tensor], settings: TrainSettings) -> torch.optim.Optimizer:
     """Build the optimizer that settings ask for."""
-    return OPTIMIZERS[settings.optimizer](
+    if settings.optimizer == "muon":
+        return Muon(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    return ADAMS[settings.optimizer](
         weights,
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
