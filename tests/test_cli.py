@@ -27,6 +27,17 @@ def test_draw_writes_arrays_that_are_the_case(tmp_path):
     assert written["field"] == pytest.approx(disol.solve_exact(case).field)
 
 
+def test_draw_takes_conventions_elements_and_the_tightness_of_outlines(tmp_path):
+    options = ["--resolution", "16", "--conventions", "published", "--element", "p1", "--alpha", "0.2"]
+    result = run("draw", "poisson", *options, "--out", str(tmp_path / "a.npz"))
+    assert result.returncode == 0, result.stderr
+    written = np.load(tmp_path / "a.npz")
+    case = disol.draw("poisson", resolution=16, conventions="published", alpha=0.2)
+    assert (written["inputs"] == case.inputs).all()
+    assert written["field"] == pytest.approx(disol.solve_exact(case, element="p1").field)
+    assert written["conventions"] == "published"
+
+
 @pytest.mark.parametrize("problem", disol.PROBLEMS)
 def test_draw_writes_a_picture_of_every_problem(tmp_path, problem):
     result = run("draw", problem, "--resolution", "32", "--out", "new/folder/case.png", cwd=tmp_path)
@@ -135,6 +146,71 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
     assert resumed.stdout == trained.stdout
     mistyped = run(*options, "--out", "rum", "--resume", cwd=tmp_path)
     assert mistyped.stdout.startswith("note: nothing to resume in rum: starting a new run\nrum: validation loss")
+
+
+OPTIONS = {
+    "generate": {
+        "seed": 4,
+        "shift": "all",
+        "conventions": "published",
+        "resolution": 32,
+        "device": "cpu",
+        "workers": 2,
+        "resume": True,
+    },
+    "train": {
+        "model": "unet",
+        "recipe": "published",
+        "config": Path("a.toml"),
+        "minutes": 1.5,
+        "resume": True,
+        "device": "cpu",
+        "seed": 4,
+    },
+    "evaluate": {"split": "train", "device": "cpu", "out": Path("there")},
+}
+CALLED = {
+    "generate": ("disol.data.generate", ["poisson", "--cases", "3", "--out", "a.h5"]),
+    "train": ("disol.training.train", ["poisson", "--data", "a.h5", "--out", "run", "--set", "train.batch=8"]),
+    "evaluate": ("disol.evaluation.evaluating.evaluate", ["poisson", "--data", "a.h5", "--data", "b.h5"]),
+}
+
+
+class Called(BaseException):
+    """A command has called what does its work."""
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_every_option_reaches_what_does_the_work(command, tmp_path, monkeypatch):
+    calls = []
+
+    def record(*arguments, **options):
+        calls.append(options)
+        raise Called
+
+    name, needed = CALLED[command]
+    monkeypatch.setattr(name, record)
+    monkeypatch.chdir(tmp_path)
+    given = [[f"--{option}"] + ([] if value is True else [str(value)]) for option, value in OPTIONS[command].items()]
+    monkeypatch.setattr(sys, "argv", ["disol", command, *needed, *(word for words in given for word in words)])
+    with pytest.raises(Called):
+        main()
+    assert OPTIONS[command].items() <= calls[0].items()
+
+
+def test_training_can_start_from_a_shipped_model(tmp_path, monkeypatch):
+    starts = []
+
+    def record(*arguments, start, **options):
+        starts.append(start)
+        raise Called
+
+    monkeypatch.setattr("disol.training.train", record)
+    options = ["--data", "a.h5", "--out", str(tmp_path / "run"), "--start", "poisson"]
+    monkeypatch.setattr(sys, "argv", ["disol", "train", "poisson", *options])
+    with pytest.raises(Called):
+        main()
+    assert (starts[0] / "model.safetensors").is_file()
 
 
 @pytest.mark.parametrize(("rank", "lines"), [(None, 3), ("0", 3), ("1", 0)])

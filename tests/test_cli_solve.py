@@ -12,6 +12,7 @@ from matplotlib.image import imsave
 
 import disol
 from disol.cli import main
+from disol.cli.solving import duration
 from disol.expressions import read_expression
 from disol.geometry import named_shape
 from disol.geometry.loops import name_loops, read_ranges
@@ -115,6 +116,17 @@ def test_a_random_geometry_is_the_case_of_its_seed(run):
     assert (arrays["inputs"] == case.inputs).all()
 
 
+@pytest.mark.parametrize("seed", [0, 4])
+def test_what_a_named_shape_is_not_given_is_that_of_the_seed(run, seed):
+    arrays, _ = run("--geometry", "star", "--seed", str(seed))
+    assert (arrays["inputs"] == disol.draw("poisson", seed, resolution=SIDE, shift="shape:star").inputs).all()
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.01234, "12.3 ms"), (0.9, "900.0 ms"), (2.0, "2.0 s")])
+def test_times_are_shown_in_their_unit(seconds, shown):
+    assert duration(seconds) == shown
+
+
 def test_an_outline_has_defaults_that_are_named(run):
     arrays, out = run("--geometry", "square.json")
     assert "outer:0-0.25 (default)" in out
@@ -176,6 +188,25 @@ def test_a_domain_along_the_edge_of_the_grid_is_named(run, home, margin, near):
     imsave(home / "wide.png", pixels)
     out = run("--geometry", "wide.png", "--no-exact")[1]
     assert ("note: wide.png runs along the edge of the grid" in out) == near
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_every_side_of_the_grid_counts(run, home, turns):
+    pixels = np.ones((SIDE, SIDE, 3))
+    pixels[0:8, 3 : SIDE - 3] = 0
+    imsave(home / "wide.png", np.ascontiguousarray(np.rot90(pixels, turns)))
+    assert "note: wide.png runs along the edge of the grid" in run("--geometry", "wide.png", "--no-exact")[1]
+
+
+def test_red_fixes_x_and_blue_fixes_y(run, home):
+    pixels = np.ones((SIDE, SIDE, 3))
+    pixels[4:20, 4:20] = 0
+    pixels[4:20, 4] = [1, 0, 0]
+    pixels[19, 6:20] = [0, 0, 1]
+    imsave(home / "body.png", pixels)
+    arrays, _ = run("--geometry", "body.png", problem="elasticity")
+    assert set(np.nonzero(channel(arrays, "fix_x"))[1]) == {4}
+    assert set(np.nonzero(channel(arrays, "fix_y"))[0]) == {19}
 
 
 def test_red_pixels_hold_the_solution_at_zero(run):

@@ -59,3 +59,35 @@ def test_pixel_values_are_constant_per_pixel_and_averaged_at_nodes():
     assert nodes[0].tolist() == [1.0, 1.5, 2.0]
     assert nodes[1].tolist() == [3.5, 3.0, 2.0]
     assert nodes[2].tolist() == [6.0, 6.0, 0.0]
+
+
+def fills(values, low, high):
+    """Tell whether values lie between two numbers and come near to both."""
+    margin = 0.05 * (high - low)
+    return low <= values.min() < low + margin and high - margin < values.max() <= high
+
+
+@pytest.mark.parametrize(
+    ("settings", "most_terms", "frequency", "phase", "widths"),
+    [(IN_DISTRIBUTION, 3, 1.0, np.pi / 4, (0.5, 1.5)), (HIGH_FREQUENCY, 7, 4.0, np.pi, (0.02, 0.4))],
+)
+def test_drawn_fields_fill_the_ranges_of_the_paper(settings, most_terms, frequency, phase, widths):
+    drawn = [draw_field(np.random.default_rng(seed), settings) for seed in range(300)]
+    waves, bumps = (np.concatenate([getattr(field, name) for field in drawn]) for name in ("waves", "bumps"))
+    for name in ("waves", "bumps"):
+        assert {len(getattr(field, name)) for field in drawn} == set(range(most_terms + 1))
+    assert fills(waves[:, 1:3], 0.0, frequency)
+    assert fills(waves[:, 3], -phase, phase + np.pi / 2)  # sines, and cosines
+    assert fills(bumps[:, 1:3], 0.0, 1.0)
+    assert fills(bumps[:, 3], *widths)
+
+
+@given(seed=SEEDS)
+def test_a_scaled_field_can_be_scaled_again_to_other_samples(seed):
+    x, y = Grid(16, 16).pixel_centres()
+    field = draw_field(np.random.default_rng(seed))
+    field = field.scaled_to_unit(field(x, y))
+    part = field(x[:, :5], y)
+    again = field.scaled_to_unit(part)(x[:, :5], y)
+    assert again.min() == pytest.approx(0.0, abs=1e-9)
+    assert again.max() == pytest.approx(1.0, abs=1e-9)

@@ -47,6 +47,17 @@ def test_a_batch_on_a_device_is_the_collated_items(poisson_file: Path, elasticit
             assert found[name].dtype == values.dtype
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 4])
+def test_cases_reach_a_device_whole_whatever_is_read_at_once(
+    heat_file: Path, poisson_file: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("disol.data.dataset.CASES_AT_ONCE", at_once)
+    for path in (heat_file, poisson_file):
+        stored = open_store(path).read()
+        for name, values in CaseDataset(path, "all").to_device("cpu").arrays.items():
+            assert np.array_equal(values, stored[name]), name
+
+
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
 def test_batches_are_chosen_by_numbers_of_any_kind(poisson_file: Path, kind: Callable[[list[int]], object]) -> None:
     cases = CaseDataset(poisson_file, "all").to_device("cpu")

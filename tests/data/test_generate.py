@@ -1,6 +1,8 @@
 """What is generated depends on the seed and the index alone."""
 
+from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,10 @@ import torch
 
 from disol import draw, solve_exact
 from disol.data import describe, generate, open_store
-from disol.data.backends import DeviceBackend, discretise_cases, solve_cases
+from disol.data.backends import DeviceBackend, Solved, discretise_cases, solve_cases
 from disol.data.device import solve_on
+from disol.data.generate import chunk_size
+from disol.data.layout import Arrays, case_bytes
 from disol.data.recipe import Recipe, read_recipe
 from disol.problems.table import PROBLEMS
 
@@ -130,6 +134,37 @@ def test_the_batched_solver_writes_what_the_reference_solver_writes(problem: str
             assert found[name] == pytest.approx(values, rel=1e-6, abs=1e-7), name
         else:
             assert np.array_equal(found[name], values), name
+
+
+@pytest.mark.parametrize(("memory", "cases"), [(0.5, 1), (5.5, 5), (1000.0, 64)])
+def test_a_chunk_is_as_large_as_the_back_end_likes_and_memory_allows(memory: float, cases: int) -> None:
+    settings = read_recipe("heat", 2, None, "paper", 16).settings(100)
+    backend = DeviceBackend(solve_on, largest_chunk=64, chunk_bytes=int(memory * case_bytes(settings)))
+    assert chunk_size(None, settings, backend) == cases
+    assert chunk_size(7, settings, backend) == 7
+
+
+def test_the_batched_solver_takes_the_amplitude_of_heat_over_20_seconds() -> None:
+    growing = replace(PROBLEMS["heat"], source_strength=100.0)  # largest at the last frame
+    recipe = read_recipe(growing, 2, None, "paper", 16)
+    expected = solve_cases(recipe, range(2))
+    found, _ = DeviceBackend(partial(solve_on, torch.device("cpu"))).finish(
+        recipe, range(2), discretise_cases(recipe, range(2))
+    )
+    assert np.abs(expected["pattern"]).max() > 1.01
+    for name in ("pattern", "amplitude"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-6, abs=1e-7), name
+
+
+def test_a_report_counts_the_cases_that_were_solved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def solve(recipe: Recipe, systems: Arrays) -> Solved:
+        return replace(solve_on(torch.device("cpu"), recipe, systems), fallbacks=1)
+
+    module = import_module("disol.data.generate")  # the function of that name hides it
+    monkeypatch.setattr(module, "choose_backend", lambda device: DeviceBackend(solve))
+    report = generate("poisson", 5, tmp_path / "cases.h5", resolution=16, workers=0, chunk=2)
+    assert report.fallbacks == 3  # one for each chunk
+    assert "3 by the reference solver" in str(report)
 
 
 def test_the_steps_of_heat_are_discretised() -> None:

@@ -108,8 +108,9 @@ def test_cases_are_written_in_order_whole_and_finite(tmp_path: Path) -> None:
             writer.write_chunk(1, cases)
         with pytest.raises(ValueError, match="needs 'source'"):
             writer.write_chunk(0, {name: cases[name] for name in cases if name != "source"})
-        with pytest.raises(ValueError, match="NaN or infinite"):
-            writer.write_chunk(0, {**cases, "pattern": cases["pattern"] * np.nan})
+        for name in ("pattern", "amplitude", "source"):
+            with pytest.raises(ValueError, match=f"{name} of a case holds NaN or infinite"):
+                writer.write_chunk(0, {**cases, name: cases[name] * np.nan})
         with pytest.raises(ValueError, match="stored shape"):
             writer.write_chunk(0, {**cases, "pattern": cases["pattern"][:, :, 1:]})
         assert writer.store.num_done == 0

@@ -11,6 +11,7 @@ from known_answers import TINY, Recalling, RecallingAmplitude, offset_pattern, s
 from disol.data import CaseDataset, StoreSettings, create_store, open_store
 from disol.evaluation.evaluating import distinct_names, evaluate
 from disol.evaluation.metrics import METRICS
+from disol.evaluation.run import rank_cases
 from disol.models import create_model, import_published, load_checkpoint, save_checkpoint
 from disol.problems import PROBLEMS
 
@@ -80,13 +81,35 @@ def test_a_split_is_part_of_the_file_and_cases_keep_their_numbers(files):
 
 
 def test_examples_are_the_best_the_median_and_the_worst_case(files):
-    found = evaluate(create_model("disol", "poisson", **TINY), files["poisson"]).files[0]
+    model = create_model("disol", "poisson", **TINY).eval()
+    found = evaluate(model, files["poisson"]).files[0]
     order = np.argsort(found.values["rel_l2"][0])
     assert [example.rank for example in found.examples] == ["best", "median", "worst"]
     assert [example.index for example in found.examples] == found.index[order[[0, 3, 6]]].tolist()
     item = CaseDataset(files["poisson"], "all")[int(order[6])]
     assert np.array_equal(found.examples[2].exact[0], item["target"])
     assert np.array_equal(found.examples[2].inputs, item["inputs"])
+    with torch.no_grad():
+        assert found.examples[2].prediction == pytest.approx(model(item["inputs"][None]).numpy(), abs=1e-5)
+    for place, example in zip(order[[0, 3, 6]], found.examples, strict=True):
+        assert example.errors["rel_l2"] == found.values["rel_l2"][:, place]
+
+
+def test_examples_of_a_transient_problem_are_ranked_by_their_mean_over_times():
+    errors = np.array([[0.0, 1.0, 2.0], [9.0, 2.0, 2.5]])
+    assert rank_cases(errors) == {"best": 1, "median": 2, "worst": 0}
+
+
+def test_an_example_has_the_amplitude_of_each_component(files):
+    found = evaluate(create_model("disol", "elasticity", **TINY), files["published"]).files[0]
+    stored = open_store(files["published"]).read()["amplitude"]
+    for example in found.examples:
+        assert example.amplitude.tolist() == stored[example.index].tolist()
+
+
+def test_cases_of_one_outline_say_so(files):
+    found = evaluate(create_model("disol", "poisson", **TINY), files["shapes"]).files[0]
+    assert found.outline.tolist() == [0, 1, 2, 3, 4, 5, 6, 0]
 
 
 def test_few_cases_are_shown_once(files):

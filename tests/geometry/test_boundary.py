@@ -95,6 +95,15 @@ def test_drawn_segments_are_disjoint(seed, count):
     assert covered.max() == 1
 
 
+@given(seed=SEEDS, count=st.integers(1, 6))
+def test_drawn_segments_leave_a_fifth_of_the_free_rest_between_them(seed, count):
+    segments = draw_segments(np.random.default_rng(seed), count, (0.05, 0.15))
+    free = 1.0 - sum(segment.length for segment in segments)
+    for segment, following in zip(segments, [*segments[1:], segments[0]], strict=True):
+        gap = ((following.start - segment.start) % 1.0 or 1.0) - segment.length
+        assert gap >= 0.2 * free / count - 1e-12
+
+
 def test_more_segments_than_fit_on_a_loop_are_an_error():
     with pytest.raises(ValueError, match="fewer"):
         draw_segments(np.random.default_rng(0), 8, (0.14, 0.15))

@@ -179,6 +179,7 @@ def test_an_outline_anywhere_is_fitted_into_the_square_in_its_proportions(tmp_pa
         ({"type": "Polygon", "coordinates": [[[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]]]}, "list of points"),
         ({"outer": [[0, 0], [0.5, 0.5], [1, 1]]}, "no area"),
         ({"outer": SQUARE, "holes": [[[0.5, 0.5], [0.9, 0.5], [0.9, 0.6]]]}, "Hole 1 .* reaches outside"),
+        ({"outer": SQUARE[:3], "holes": [[[0.3, 0.6], [0.4, 0.6], [0.4, 0.7]]]}, "Hole 1 .* reaches outside"),
         ({"outer": SQUARE, "holes": [[[1.92, 0.92], [1.95, 0.92], [1.95, 0.95]]]}, "Hole 1 .* reaches outside"),
         ({"outer": SQUARE, "holes": [[[0.5, 0.5]]]}, "Hole 1 .* 3 to 2000"),
         ({"outer": SQUARE, "holes": 3}, "must hold"),

@@ -233,6 +233,13 @@ def test_a_missing_extra_is_one_clear_error(module, monkeypatch):
         build_engine(small_network(), engine="onnx")
 
 
+def test_the_compiler_that_a_user_names_is_the_one_that_counts(monkeypatch):
+    monkeypatch.setattr(torch_engines.shutil, "which", lambda name: name if name in ("g++", "icpx") else None)
+    for named, found in (("icpx", True), ("no-such-compiler", False), ("", True)):
+        monkeypatch.setenv("CXX", named)
+        assert has_cpp_compiler() == found
+
+
 def test_compiling_without_a_compiler_is_one_clear_error(monkeypatch):
     monkeypatch.setattr(torch_engines.shutil, "which", lambda name: None)
     with pytest.raises(ValueError, match=r"needs a C\+\+ compiler on cpu, but none is found"):

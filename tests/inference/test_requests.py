@@ -1,6 +1,7 @@
 """What a model refuses to solve, and that it says so as `solve_exact` does."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,12 @@ def test_numbers_of_the_equation_must_be_those_of_training(model):
     assert model.solve(**terms, diffusion=1.0).amplitude == model.solve(**terms).amplitude
     with pytest.raises(ValueError, match=re.escape("trained with diffusion 1.0, got 2.0. Leave diffusion out")):
         model.solve(**terms, diffusion=2)
+
+
+def test_a_case_drawn_with_other_numbers_is_refused(model):
+    steep = replace(disol.PROBLEMS["poisson"], diffusion=2.0)
+    with pytest.raises(ValueError, match=re.escape("trained with diffusion 1.0, got 2.0. Leave diffusion out")):
+        model.solve(disol.draw(steep, resolution=32))
 
 
 def test_cases_of_another_kind_are_refused(model):

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from exact_engine import ExactEngine, exact_model, own_terms, relative, rough, wavy
 
 import disol
+from disol.inference.answer import COPIES, parts_at_once
+from disol.inference.request import read_request
+from disol.solvers.memory import USABLE
 
 PROBLEMS = [
     ("poisson", "paper"),
@@ -68,14 +72,39 @@ def test_networks_see_sources_between_0_and_1_only(tmp_path, predictions, proble
     assert sizes == pytest.approx([1.0] * len(sizes))
 
 
-@pytest.mark.parametrize(("source", "expected"), [(1.0, 1), (-3.0, 1), ("signed", 2), ("nearly positive", 1)])
+@pytest.mark.parametrize(
+    ("source", "expected"), [(1.0, 1), (-3.0, 1), ("signed", 2), ("mostly positive", 2), ("nearly positive", 1)]
+)
 def test_only_sources_that_change_sign_take_two_predictions(tmp_path, predictions, source, expected):
     terms = own_terms("poisson")
-    x = np.broadcast_to(np.linspace(-1, 1, 32), (32, 32))
-    terms["source"] = {"signed": x, "nearly positive": x + 0.97}.get(source, np.full((32, 32), source))
+    x = np.broadcast_to(np.linspace(0, 1, 32), (32, 32))
+    x = np.interp(x, [x[terms["domain"]].min(), x[terms["domain"]].max()], [-1, 1])  # on the domain from -1 to 1
+    own = {"signed": x, "mostly positive": x + 0.8, "nearly positive": x + 0.97}
+    terms["source"] = own.get(source, np.full((32, 32), source))
     exact = disol.solve_exact("poisson", **terms)
     assert relative(exact_model(tmp_path, "poisson").solve(**terms).field, exact.field) < 1e-3
     assert len(predictions) == expected
+
+
+@pytest.mark.parametrize("problem", SIGNED)
+def test_a_load_below_zero_has_the_size_of_one_above_and_the_opposite_pattern(tmp_path, problem):
+    model, terms = exact_model(tmp_path, problem, error=wavy), own_terms(problem)
+    loads = {name: np.abs(terms[name]) for name in ("source", "initial") if name in terms}
+    above, below = (model.solve(**terms | {name: sign * load for name, load in loads.items()}) for sign in (1, -1))
+    assert above.amplitude > 0
+    assert below.amplitude == pytest.approx(above.amplitude, rel=1e-9)
+    assert np.allclose(below.pattern, -above.pattern)
+
+
+@pytest.mark.parametrize("name", ["force_x", "force_y"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_force_along_one_axis_reaches_the_network_as_one_or_minus_one(tmp_path, predictions, name, sign):
+    terms = own_terms("elasticity")
+    terms |= {axis: 0 * terms[axis] for axis in ("force_x", "force_y")} | {name: sign * np.abs(terms[name])}
+    solution = exact_model(tmp_path, "elasticity").solve(**terms)
+    assert relative(solution.exact, disol.solve_exact("elasticity", **terms).field) < 1e-9
+    (channels,) = predictions
+    assert set(np.unique(channels[3:])) == {0.0, sign}
 
 
 @pytest.mark.parametrize(("problem", "conventions"), PROBLEMS)
@@ -140,10 +169,11 @@ def test_terms_without_a_batch_axis_are_shared(tmp_path):
 
 
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
-def test_drawn_cases_are_predicted_from_their_own_channels(tmp_path, problem):
+def test_drawn_cases_are_predicted_from_their_own_channels(tmp_path, predictions, problem):
     model = exact_model(tmp_path, problem, resolution=16)
     case = disol.draw(problem, 0, 1, resolution=16)
     solution = model.solve(case)
+    assert np.array_equal(predictions, [case.inputs])  # not scaled again, though a coarse grid misses their maximum
     predicted = model.predict(case.inputs[None])[0]
     assert np.array_equal(solution.inputs, case.inputs)
     pattern = solution.pattern[0] if problem == "heat" else solution.pattern
@@ -160,6 +190,12 @@ def test_a_field_is_the_multiple_of_the_pattern_nearest_to_the_solution(tmp_path
     assert least > 0.01
     assert relative(solution.field, exact) == pytest.approx(least, rel=1e-9)
     assert np.allclose(solution.amplitude * solution.pattern, solution.field)
+
+
+def test_a_drawn_source_is_scaled_with_an_initial_field_of_ones_own(tmp_path):
+    case, own = disol.draw("heat", resolution=32), {"initial": np.full((32, 32), 7.0)}
+    solution = exact_model(tmp_path, "heat").solve(case, **own)
+    assert relative(solution.exact, disol.solve_exact(case, **own).field) < 1e-9
 
 
 def test_other_resolutions_and_oblong_grids_are_used_with_a_warning(tmp_path):
@@ -220,6 +256,17 @@ def test_the_size_of_a_chunk_changes_nothing(monkeypatch, tmp_path, problem, at_
     pieces = model.solve(**batch, **shared)
     for name in ("field", "exact", "pattern", "amplitude", "error"):
         assert np.allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-9, atol=0), name
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_the_parts_solved_at_once_fit_into_memory(monkeypatch, problem):
+    free, frames = 2**23, {"poisson": 1, "elasticity": 2, "heat": 12}[problem]  # heat: 0 to 20 s, and 26 s
+    for module in ("disol.inference.answer", "disol.solvers.memory"):
+        monkeypatch.setattr(f"{module}.free_bytes_of_host", lambda: free)
+    posed = read_request(disol.PROBLEMS[problem], "paper", None, own_terms(problem, resolution=64)).posed
+    at_once = parts_at_once(posed, torch.device("cpu"))
+    part = COPIES * frames * 8 * 65 * 65
+    assert part * at_once <= USABLE * free < part * (at_once + 1)
 
 
 def cut_plate(problem):

@@ -106,6 +106,18 @@ def test_settings_that_contradict_the_weights_are_refused(settings, message, tmp
         import_published(tmp_path / "weights.safetensors")
 
 
+@pytest.mark.parametrize("beside", ["weights.json", "model_cfg.json"])
+def test_every_setting_beside_the_weights_is_compared(beside, tmp_path):
+    save_file(make_weights(SPLIT), tmp_path / "weights.safetensors")
+    own = {name: value for name, value in SPLIT.items() if name != "split"}
+    (tmp_path / beside).write_text(json.dumps(own))
+    import_published(tmp_path / "weights.safetensors")
+    for name, value in own.items():
+        (tmp_path / beside).write_text(json.dumps(own | {name: 99}))
+        with pytest.raises(ValueError, match=rf"{beside} says {name} = 99, but weights.safetensors has {value}\."):
+            import_published(tmp_path / "weights.safetensors")
+
+
 def test_files_that_are_no_weights_are_refused(tmp_path):
     with pytest.raises(ValueError, match="Expected a file of weights"):
         import_published(tmp_path / "nothing.pth")

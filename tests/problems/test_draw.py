@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import disol
-from disol.geometry import parts
+from disol.geometry import Curve, parts
+from disol.geometry.envelope import concave_envelope
 from disol.grid import Grid, nodes_touching, pixel_means
 from disol.problems.distribution import describe_shift, shifted
 
@@ -88,13 +89,46 @@ def test_one_training_segment_covers_a_tenth_to_a_quarter_of_the_outer_loop(seed
 
 def test_fragmented_boundaries_have_one_to_three_outer_segments_and_often_one_on_the_hole():
     outer, inner = [], []
+    lengths = {0: [], 1: []}
     for index in range(200):
         segments = disol.draw("poisson", 3, index, shift="boundary,topology").sketch["dirichlet"].segments
         outer.append(sum(segment.curve == 0 for segment in segments))
         inner.append(sum(segment.curve == 1 for segment in segments))
+        for segment in segments:
+            lengths[segment.curve].append(segment.length)
     assert set(outer) == {1, 2, 3}
     assert set(inner) == {0, 1}
     assert 0.35 < np.mean(inner) < 0.65
+    for curve, (shortest, longest) in {0: (0.05, 0.15), 1: (0.1, 0.3)}.items():
+        assert shortest <= min(lengths[curve]) < 1.1 * shortest
+        assert 0.95 * longest < max(lengths[curve]) <= longest
+
+
+def test_holes_have_the_size_of_the_paper_and_some_are_concave():
+    holes = [disol.draw("poisson", 3, index, shift="topology", resolution=16).geometry.holes[0] for index in range(100)]
+    extents = [np.ptp(hole.points, axis=0).max() for hole in holes]
+    assert 0.1 < min(extents) < 0.18  # of points drawn in a box with a side from 0.2 to 0.4, rounded by a spline
+    assert 0.33 < max(extents) <= 0.4
+    hulls = [Curve(concave_envelope(hole.points[::4], 0.0)) for hole in holes]
+    shares = [abs(hole.signed_area / hull.signed_area) for hole, hull in zip(holes, hulls, strict=True)]
+    assert min(shares) < 0.85
+
+
+@pytest.mark.parametrize(
+    ("problem", "seed", "index", "shift", "pixels", "values"),
+    [
+        ("poisson", 0, 0, None, {"domain": 2721, "dirichlet": 31}, {"source": 0.652044158}),
+        ("poisson", 7, 3, "all", {"domain": 1999, "dirichlet": 56}, {"source": 0.693041643}),
+        ("heat", 0, 5, None, {"domain": 8271, "dirichlet": 79}, {"source": 0.587939742, "initial": 0.132702994}),
+        ("elasticity", 1, 2, "all", {"domain": 6127, "fix_x": 31, "fix_y": 34, "force_x": 69, "force_y": 101}, {}),
+    ],
+)
+def test_cases_are_those_that_shipped_models_know(problem, seed, index, shift, pixels, values):
+    """Whoever changes what is drawn makes another training distribution: models and results have to be made anew."""
+    case = disol.draw(problem, seed, index, shift=shift)
+    assert {name: int((case.terms[name] != 0).sum()) for name in pixels} == pixels
+    point = np.array([0.3]), np.array([0.6])
+    assert {name: case.terms[name](*point)[0] for name in values} == pytest.approx(values, abs=1e-8)
 
 
 def test_a_factor_changes_its_own_part_of_a_case_and_nothing_else():

@@ -63,6 +63,12 @@ def test_progress_over_epochs_is_even() -> None:
     assert [clock.pace(epoch).is_last for epoch in range(4)] == [False, False, False, True]
 
 
+def test_the_time_that_is_left_is_that_of_the_epochs_that_are_left() -> None:
+    clock = Clock(epochs=4, num_batches=5)
+    clock.observe(batches=5, step_seconds=10.0, closing_seconds=2.0)
+    assert [clock.estimate_left(epoch) for epoch in range(1, 5)] == pytest.approx([36.0, 24.0, 12.0, 0.0])
+
+
 @given(step=st.floats(0.01, 3.0), closing=st.floats(0.0, 5.0), minutes=st.floats(0.5, 10.0), batches=st.integers(1, 50))
 def test_a_run_with_a_limit_ends_before_it_at_progress_one(
     step: float, closing: float, minutes: float, batches: int

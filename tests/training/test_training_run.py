@@ -16,6 +16,7 @@ from disol.data import CaseDataset
 from disol.models import load_checkpoint
 from disol.training import EpochRecord, RunReport, read_history, train
 from disol.training import loop as loop_module
+from disol.training import run as run_module
 from disol.training.display import describe
 from disol.training.loop import Training
 
@@ -77,6 +78,45 @@ def test_a_finished_run_leaves_a_checkpoint_with_the_loss_it_claims(
     assert best.metrics["run"]["train.batch"] == 8
     assert (best.resolution, best.conventions) == (16, "paper")
     assert str(report).startswith(f"{tmp_path / 'run'}: validation loss")
+
+
+def test_a_run_keeps_the_conventions_of_its_cases(file_of: Callable[..., Path], tmp_path: Path) -> None:
+    small = {"width": 4, "depth": 2, "gated_skips": 1}
+    settings = {"overrides": ["train.batch=8", "train.epochs=1"], "model_settings": small, "device": "cpu"}
+    train("elasticity", file_of("elasticity", "published"), tmp_path / "run", **settings)
+    kept = load_checkpoint(tmp_path / "run")
+    assert (kept.conventions, kept.normalisation) == ("published", "component")
+
+
+def test_the_seed_decides_the_first_weights_and_the_order_of_cases(
+    train_small: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, plan_epoch = {0: [], 5: []}, run_module.plan_epoch
+
+    def record(*arguments, seed, **settings):
+        plan = plan_epoch(*arguments, seed=seed, **settings)
+        orders[seed].append(plan.indices.tolist())
+        return plan
+
+    monkeypatch.setattr(run_module, "plan_epoch", record)
+    for seed in orders:
+        train_small(str(seed), "train.learning_rate=0", seed=seed, epochs=1)
+    assert orders[0] != orders[5]
+    assert orders[5]
+    first, other = (read_history(tmp_path / str(seed))[0].validation_loss for seed in orders)
+    assert first != other
+
+
+def test_the_rate_falls_from_step_to_step(train_small: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments, step = [], Training.step
+
+    def record(training, batch, progress):
+        moments.append(progress)
+        return step(training, batch, progress)
+
+    monkeypatch.setattr(Training, "step", record)
+    train_small("run", epochs=2)
+    assert moments == pytest.approx([number / 8 for number in range(8)])
 
 
 def test_validation_of_heat_is_not_random(train_small: Train, tmp_path: Path) -> None:
