@@ -15,13 +15,15 @@ from comparison import comparison, rival_paragraphs, sample_paragraphs, summed_v
 from disol.files import written_whole
 from disol.inference.loading import PRETRAINED
 from disol.models import Checkpoint, load_checkpoint
-from disol.models.known_errors import headline
+from disol.models.known_errors import frames_of, headline
 from disol.problems import PROBLEMS
 from paper import note_on
-from wording import kind_of, number, page, table, training_sentence
+from wording import kind_of, number, over_times, page, seconds, table, training_sentence
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 EXAMPLES = ("examples", "best", "median", "worst")
+# What training losses are of each case, by their name in a recipe. Validation is by the first, whatever the recipe.
+LOSSES = {"grid-l1": "`grid_mae`", "relative-l1": "relative L1 error", "relative-l2": "relative L2 error"}
 EXPLAINED = """\
 Every case is measured over its own domain: `rel_l2` is ‖û − u‖ / ‖u‖, `mae` the mean absolute error of the pattern, \
 whose largest value is 1; given are means over cases unless a table says otherwise. `grid_mae` is the mean absolute \
@@ -61,6 +63,7 @@ def overview(shipped: dict[str, Checkpoint]) -> str:
     for name, model in shipped.items():
         tests = model.metrics["tests"].values()
         errors = [f"{number(headline(test))} ({kind_of(test)})" for test in tests]
+        errors += sorted({f"each the {text}" for text in map(over_times, tests) if text})
         verdicts = [f"{kind_of(test)}: {summed_verdict(model, test)}" for test in tests]
         size = f"{model.metrics['num_parameters'] / 1e6:.3g} M"
         link = f"[`{name}`](#{name})"
@@ -88,12 +91,11 @@ def section(name: str, model: Checkpoint, pictures: str) -> list[str]:
 
 def picture_paragraphs(name: str, metrics: dict[str, Any], folder: str) -> list[str]:
     """Show the losses, the spread of errors, and examples of every test."""
-    averaged = "; validation is of the averaged weights, which are kept" if metrics["run"]["train.averaging"] else ""
     paragraphs = [
         f"![Losses of {name} over epochs]({folder}/losses.png)",
-        f"*Training and validation loss after each epoch{averaged}.*",
+        f"*{losses_caption(metrics['run'])}*",
         f"![Spread of the errors of {name}]({folder}/errors.png)",
-        f"*How the errors of `{name}` are spread over the cases of each test.*",
+        f"*How the errors of `{name}` are spread over the cases of each test{together(metrics['tests'])}.*",
     ]
     if "errors-over-time.png" in metrics["pictures"]:
         paragraphs += [
@@ -104,9 +106,25 @@ def picture_paragraphs(name: str, metrics: dict[str, Any], folder: str) -> list[
         drawn = [f"{key}-{kind}.png" for kind in EXAMPLES if f"{key}-{kind}.png" in metrics["pictures"]]
         links = [f"![Examples of {name}, {kind_of(test)}]({folder}/{picture})" for picture in drawn]
         shown = ", ".join(f"{rank} (case {index})" for rank, index in test["examples"].items())
-        caption = f"*`{name}`, {kind_of(test)}: {shown} of {test['cases']:,} cases by `rel_l2`, seed {test['seed']}.*"
+        by = "mean `rel_l2` over these times" if "frames" in test else "`rel_l2`"
+        caption = f"*`{name}`, {kind_of(test)}: {shown} of {test['cases']:,} cases by {by}, seed {test['seed']}.*"
         paragraphs += [*links, caption] if links else []
     return paragraphs
+
+
+def losses_caption(run: dict[str, Any]) -> str:
+    """Say what the two curves of a run are."""
+    averaged = ", of the averaged weights, which are kept" if run["train.averaging"] else ""
+    return (
+        f"Training: the {LOSSES[run['train.loss']]} that it makes small, mean over the steps of each epoch. "
+        f"Validation: `grid_mae` after the epoch{averaged}."
+    )
+
+
+def together(tests: dict[str, Any]) -> str:
+    """Say at which times a transient problem was tested; a picture takes them together, unlike the headline."""
+    times = sorted({time for test in tests.values() for time, _ in frames_of(test) if time is not None})
+    return f", at {seconds(times)} together" if times else ""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -26,6 +26,7 @@ from disol.evaluation.reports import draw_evaluation
 from disol.files import written_whole
 from disol.inference.loading import PRETRAINED
 from disol.models import Checkpoint, Network, count_parameters, import_published, load_checkpoint, save_checkpoint
+from disol.models.checkpoint import WEIGHTS
 from disol.training.history import EpochRecord, plot_losses, read_history
 from measure import measure_fields, measure_samples, measure_tests
 
@@ -39,7 +40,7 @@ def ship(options: argparse.Namespace) -> Path:
     require_name(options.name)
     run = load_finished(options.run)
     require_other_seed(options.tests, run.metrics["run"]["data.seed"])
-    records = read_history(options.run)
+    run, records = joined(run, read_history(options.run), options.after)
     shipped = replace(run, model=rounded(run.model))
     rivals = {name: import_published(path, run.problem) for name, path in map(named_path, options.rival)}
     evaluation, tests = measure_tests(shipped, options.tests, options.device)
@@ -91,6 +92,30 @@ def load_finished(folder: Path) -> Checkpoint:
     if not run.metrics.get("finished"):
         raise ValueError(f"{folder} must be a finished run, but is not. Continue it with disol train --resume.")
     return run
+
+
+def joined(run: Checkpoint, records: list[EpochRecord], after: Path | None) -> tuple[Checkpoint, list[EpochRecord]]:
+    """Put a run behind the one whose weights it began with: epochs and seconds are counted from the start of that."""
+    if after is None:
+        return run, records
+    earlier = load_checkpoint(after, run.problem)
+    if earlier.card.files[WEIGHTS] != run.metrics["run"].get("start"):
+        raise ValueError(f"{run.path} did not begin with the weights in {after}. Pass the run that it began with.")
+    first = read_history(after)[: earlier.metrics["epoch"]]
+    epochs, seconds = first[-1].epoch, first[-1].seconds
+    later = [replace(each, epoch=each.epoch + epochs, seconds=each.seconds + seconds) for each in records]
+    metrics = {
+        **run.metrics,
+        **{name: run.metrics[name] + epochs for name in ("epoch", "epochs")},
+        "seconds": run.metrics["seconds"] + seconds,
+        "before": {
+            "epochs": epochs,
+            "seconds": seconds,
+            "learning_rate": earlier.metrics["run"]["train.learning_rate"],
+            "finished": bool(earlier.metrics.get("finished")),
+        },
+    }
+    return replace(run, metrics=metrics), first + later
 
 
 def require_other_seed(tests: Sequence[Path], trained: int) -> None:
@@ -162,6 +187,7 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the folder of a finished run")
+    parser.add_argument("--after", type=Path, help="the run whose weights it began with, to be told as its first part")
     parser.add_argument("--name", required=True, help="what the model is loaded by")
     parser.add_argument(
         "--tests", type=Path, nargs="+", required=True, help="files of cases; their names name the tests"

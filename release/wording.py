@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from disol.models.known_errors import headline_times
+
 WIDTH = 120
 
 
@@ -46,6 +48,18 @@ def kind_of(test: dict[str, Any]) -> str:
     return "named shapes with holes" if test["shift"] == "shapes" else f"shifted by `{test['shift']}`"
 
 
+def seconds(times: Sequence[float]) -> str:
+    """List times, as in 2, 8 and 14 s."""
+    *others, last = (f"{time:g}" for time in times)
+    return f"{', '.join(others)} and {last} s" if others else f"{last} s"
+
+
+def over_times(test: dict[str, Any]) -> str:
+    """Say which times the headline of a transient problem is the mean over; nothing of a steady one."""
+    times = headline_times(test)
+    return f"mean over {seconds(times)}" if times else ""
+
+
 def training_sentence(metrics: dict[str, Any]) -> str:
     """Say how a model was trained and what that cost."""
     run, cost = metrics["run"], metrics["cost"]
@@ -53,5 +67,21 @@ def training_sentence(metrics: dict[str, Any]) -> str:
         f"Trained on {run['data.num_cases']:,} cases (seed {run['data.seed']}, four fifths of them for training) with "
         f"the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s on {cost['trained_on']} "
         f"from start to end, {cost['cases_per_second']:,.0f} cases per second in the median epoch. "
-        f"Kept is epoch {metrics['epoch']}, with a validation loss of {number(metrics['validation_loss'])}."
+        f"{start_sentence(metrics)}"
+        f"Kept is epoch {metrics['epoch']}, with a validation `grid_mae` of {number(metrics['validation_loss'])}."
+    )
+
+
+def start_sentence(metrics: dict[str, Any]) -> str:
+    """Say what a run began with, where that was not random weights."""
+    if not metrics["run"].get("start"):
+        return ""
+    before = metrics.get("before")
+    if before is None:
+        return "It began with the weights of another run. "
+    end = "that ended" if before["finished"] else "that was interrupted"
+    return (
+        f"The first {before['epochs']} of these epochs, {before['seconds']:.0f} s, are of a run with a learning rate "
+        f"of {before['learning_rate']:g} {end}; the others began with its weights, a new optimizer and a schedule of "
+        f"their own from {metrics['run']['train.learning_rate']:g}. "
     )

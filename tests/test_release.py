@@ -15,7 +15,7 @@ from disol.inference.loading import PRETRAINED
 from disol.inference.pictures import compare
 from disol.models import create_model, load_checkpoint, save_checkpoint
 from disol.models.card import Card
-from disol.training import train
+from disol.training import losses, read_history, train
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "release"))  # scripts, which import each other by name
@@ -25,9 +25,10 @@ import paper  # noqa: E402
 import results  # noqa: E402
 import ship  # noqa: E402
 from card_page import write_card  # noqa: E402
-from wording import number, percent  # noqa: E402
+from wording import number, over_times, percent, training_sentence  # noqa: E402
 
 SIDE = 16
+SMALL = {"width": 4, "depth": 2, "gated_skips": 1}
 TESTS = {"poisson": {"id": (8, None), "shapes": (8, "shapes")}, "heat": {"id": (1, None), "all": (1, "all")}}
 MOST_BYTES = 20_000_000
 
@@ -35,9 +36,8 @@ MOST_BYTES = 20_000_000
 def train_small(problem: str, folder: Path) -> Path:
     """Train a tiny network for two epochs."""
     generate(problem, 20, folder / "train.h5", resolution=SIDE, workers=0, device="cpu")
-    settings = {"width": 4, "depth": 2, "gated_skips": 1}
     changes = ["train.batch=8", "train.epochs=2"]
-    train(problem, folder / "train.h5", folder / "run", overrides=changes, model_settings=settings, device="cpu")
+    train(problem, folder / "train.h5", folder / "run", overrides=changes, model_settings=SMALL, device="cpu")
     return folder / "run"
 
 
@@ -113,6 +113,50 @@ def test_the_card_and_the_page_say_the_stored_numbers(release, problem):
             for page in (release / "models" / problem / "README.md", release / "docs" / "results.md"):
                 assert number(frame["metrics"]["rel_l2"]["p95"]) in page.read_text()
         assert percent(test["solved"]["field_error"]["mean"]) in (release / "docs" / "results.md").read_text()
+
+
+def test_single_numbers_of_a_transient_problem_say_which_times_they_are_the_mean_over(release):
+    shipped = load_checkpoint(release / "models" / "heat")
+    tests = shipped.metrics["tests"]
+    assert over_times(tests["id"]) == "mean over 2, 8, 14 and 20 s"
+    assert over_times(load_checkpoint(release / "models" / "poisson").metrics["tests"]["id"]) == ""
+    frames = tests["id"]["frames"]
+    means = [frame["metrics"]["rel_l2"]["mean"] for frame in frames if frame["time"] in (2, 8, 14, 20)]
+    paths = (release / "models" / "heat" / "README.md", release / "docs" / "results.md")
+    card, page = (" ".join(path.read_text().split()) for path in paths)
+    assert f"| rel_l2, in distribution | {number(sum(means) / 4)} (mean over 2, 8, 14 and 20 s, coverage" in card
+    assert f"in distribution {percent(frames[-1]['metrics']['rel_l2']['mean'])} at 50 s" in card
+    assert "Each case is at one time, drawn from every 2 s up to 20 s." in card
+    assert "each the mean over 2, 8, 14 and 20 s" in page
+    assert "spread over the cases of each test, at 2, 8, 14, 20, 30, 40 and 50 s together" in page
+
+
+def test_the_two_losses_of_a_run_are_told_apart(release):
+    run = load_checkpoint(release / "models" / "poisson").metrics["run"]
+    told = results.losses_caption({**run, "train.loss": "relative-l2"})
+    assert "Training: the relative L2 error" in told
+    assert "Validation: `grid_mae`" in told
+    assert set(results.LOSSES) == set(losses.LOSSES)
+
+
+def test_a_run_that_began_with_the_weights_of_another_is_told_as_its_second_part(release, tmp_path):
+    trained = release / "trained" / "poisson"
+    changes = ["train.batch=8", "train.epochs=3", "train.learning_rate=1e-3"]
+    settings = {"model_settings": SMALL, "overrides": changes, "device": "cpu"}
+    later = train("poisson", trained / "train.h5", tmp_path / "run", start=trained / "run", **settings).path
+    run, records = ship.joined(ship.load_finished(later), read_history(later), trained / "run")
+    first = load_checkpoint(trained / "run").metrics["epoch"]
+    assert [record.epoch for record in records] == list(range(1, first + 4))
+    assert [record.seconds for record in records] == sorted(record.seconds for record in records)
+    assert run.metrics["epochs"] == first + 3
+    best = min(records[first:], key=lambda record: record.validation_loss)
+    assert (run.metrics["epoch"], run.metrics["validation_loss"]) == (best.epoch, best.validation_loss)
+    told = training_sentence({**run.metrics, "cost": ship.cost_of(run, records, "one processor")})
+    assert f"{first + 3} epochs" in told
+    assert f"The first {first} of these epochs" in told
+    assert "learning rate of 0.003 that ended" in told
+    with pytest.raises(ValueError, match="did not begin with the weights"):
+        ship.joined(run, records, later)
 
 
 def test_every_picture_of_the_page_exists(release):

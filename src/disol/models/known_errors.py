@@ -14,7 +14,16 @@ def frames_of(test: dict[str, Any]) -> list[tuple[float | None, dict[str, Any]]]
 
 def headline(test: dict[str, Any], metric: str = "rel_l2", statistic: str = "mean") -> float | None:
     """Return one number for a test: of a transient problem the mean over the times of training."""
-    frames = frames_of(test)
-    trained = [metrics for time, metrics in frames if time is None or time <= TRAINED_UNTIL]
-    found = [metrics[metric][statistic] for metrics in trained or [metrics for _, metrics in frames]]
+    found = [metrics[metric][statistic] for _, metrics in headline_frames(test)]
     return None if None in found else sum(found) / len(found)
+
+
+def headline_times(test: dict[str, Any]) -> list[float]:
+    """Return the times that the headline of a test is the mean over; a steady problem has none."""
+    return [time for time, _ in headline_frames(test) if time is not None]
+
+
+def headline_frames(test: dict[str, Any]) -> list[tuple[float | None, dict[str, Any]]]:
+    """Return the frames of a test up to the end of training, or all where there are none."""
+    frames = frames_of(test)
+    return [(time, metrics) for time, metrics in frames if time is None or time <= TRAINED_UNTIL] or frames
