@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from disol.data.describe import describe
 from disol.data.export import export_npz
 from disol.data.generate import GenerationReport, generate
+from disol.data.own import write_cases
 from disol.data.recipe import StoreSettings
 from disol.data.store import Store, StoreWriter, create_store, open_store, resume_store
 
@@ -33,6 +34,7 @@ __all__ = [  # noqa: PLE0604
     "generate",
     "open_store",
     "resume_store",
+    "write_cases",
 ]
 
 

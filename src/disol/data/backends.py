@@ -8,12 +8,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float32, Float64
 
+from disol.channels import ChannelLayout
 from disol.data.layout import Arrays
 from disol.data.packing import DERIVED, encoding_of
 from disol.data.recipe import Recipe
 from disol.fem import ELEMENTS
 from disol.grid import Grid
-from disol.problems import Case, solve_exact
+from disol.problems import solve_exact
 from disol.problems.heat import HeatProblem
 from disol.problems.problem import Terms
 from disol.problems.table import find_conventions
@@ -123,7 +124,11 @@ def solve_cases(recipe: Recipe, cases: range) -> Arrays:
         case = recipe.draw(index)
         exact = solve_exact(case, **times)
         amplitude = np.asarray(exact.amplitude, dtype=np.float64)
-        return {**named_channels(case), "pattern": exact.pattern.astype(np.float32), "amplitude": amplitude}
+        return {
+            **named_channels(case.channels, case.inputs),
+            "pattern": exact.pattern.astype(np.float32),
+            "amplitude": amplitude,
+        }
 
     return stack_cases(solve, cases)
 
@@ -144,7 +149,7 @@ def discretise_cases(recipe: Recipe, cases: range) -> Arrays:
         terms = case.terms  # drawn, so not to be checked as a user's would be
         system = equation.system(terms, rules, element)
         initial = {"initial_nodes": equation.initial_nodes(terms)} if isinstance(equation, HeatProblem) else {}
-        return {**named_channels(case), "free": system.free, "load": system.load, **initial}
+        return {**named_channels(case.channels, case.inputs), "free": system.free, "load": system.load, **initial}
 
     return stack_cases(discretise, cases)
 
@@ -160,9 +165,11 @@ def stack_cases(work: Callable[[int], Arrays], cases: range) -> Arrays:
     return {name: np.stack([arrays[name] for arrays in done]) for name in done[0]}
 
 
-def named_channels(case: Case) -> Arrays:
+def named_channels(channels: ChannelLayout, inputs: Float32[np.ndarray, "channel height width"]) -> Arrays:
     """Return the channels of a case that are stored, in compact types."""
     types = {"bits": np.bool_, "signs": np.int8, "float32": np.float32}
     return {
-        name: case.channel(name).astype(types[encoding_of(name).name]) for name in case.channels if name not in DERIVED
+        name: channels.select(inputs, name).astype(types[encoding_of(name).name])
+        for name in channels
+        if name not in DERIVED
     }

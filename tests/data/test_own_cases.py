@@ -1,0 +1,78 @@
+"""Cases of a user's own are stored as drawn ones are, and trained on."""
+
+import numpy as np
+import pytest
+
+import disol
+from disol.data import CaseDataset, describe, open_store, write_cases
+from disol.evaluation import evaluate
+from disol.training import train
+
+SIDE = 20
+SQUARE = np.zeros((SIDE, SIDE), bool)
+SQUARE[3:17, 3:17] = True
+HELD = SQUARE & (np.arange(SIDE) == 3)
+TINY = {"width": 4, "depth": 2, "gated_skips": 1}
+
+
+def with_hole(case: int) -> dict[str, np.ndarray]:
+    """A square with a hole at another place in each case."""
+    domain = SQUARE.copy()
+    domain[6 + case % 4 : 9 + case % 4, 6 + case // 4 : 9 + case // 4] = False
+    return {"domain": domain, "dirichlet": HELD, "source": np.linspace(0, 1, SIDE) * np.ones((SIDE, 1))}
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_drawn_cases_given_as_ones_own_are_stored_as_generated_ones(problem, request, tmp_path):
+    drawn = open_store(request.getfixturevalue(f"{problem}_file"))
+    settings = drawn.settings
+    cases = []
+    for index in range(settings.num_cases):
+        case = disol.draw(problem, settings.seed, index, resolution=SIDE, conventions=settings.conventions)
+        cases.append({name: value for name, value in case.terms.items() if name != "times"})
+    path = write_cases(problem, cases, tmp_path / "own.h5", conventions=settings.conventions)
+    own, stored = open_store(path).read(), drawn.read()
+    assert own.keys() == stored.keys()
+    for name, values in stored.items():
+        assert own[name] == pytest.approx(values, rel=1e-6, abs=1e-7), name
+
+
+def test_the_worker_processes_change_nothing(tmp_path):
+    cases = [with_hole(case) for case in range(3)]
+    here, there = (write_cases("poisson", cases, tmp_path / f"{n}.h5", workers=n) for n in (0, 1))
+    ours, theirs = (open_store(path).read() for path in (here, there))
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_file_of_ones_own_is_trained_on_and_told_from_another(tmp_path):
+    parts = write_cases("poisson", [with_hole(case) for case in range(10)], tmp_path / "parts.h5")
+    others = write_cases("poisson", [with_hole(case) for case in range(10, 15)], tmp_path / "others.h5")
+    assert (len(CaseDataset(parts, "train")), len(CaseDataset(parts, "validation"))) == (8, 2)
+    assert dict(describe(parts))["shift"] == "own:parts"
+    settings = {"model_settings": TINY, "overrides": ["train.batch=4", "train.epochs=1"], "device": "cpu"}
+    run = train("poisson", parts, tmp_path / "run", progress=False, **settings).path
+    assert [len(evaluate(run, path).files[0].index) for path in (parts, others)] == [2, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"diffusion": 2.0}, r"Case 1 failed: .*got 'diffusion'\. Leave it out"),
+        ({"domain": np.ones((8, 8))}, "Case 1 failed: .*dirichlet"),
+        ({name: values[2:-2, 2:-2] for name, values in with_hole(0).items()}, "here 20 x 20, got 16 x 16"),
+    ],
+)
+def test_a_bad_case_is_named_and_leaves_no_file(tmp_path, change, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        write_cases("poisson", [with_hole(0), with_hole(1) | change], tmp_path / "own.h5")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_not_overwritten_and_not_empty(tmp_path):
+    path = write_cases("poisson", [with_hole(0)], tmp_path / "own.h5")
+    with pytest.raises(ValueError, match="exists already"):
+        write_cases("poisson", [with_hole(1)], path)
+    with pytest.raises(ValueError, match="at least one case"):
+        write_cases("poisson", [], tmp_path / "none.h5")
+    with pytest.raises(ValueError, match=r"needs a domain, got source\. Add it"):
+        write_cases("poisson", [{"source": 1.0}], tmp_path / "none.h5")
