@@ -27,8 +27,8 @@ class Case:
     equation   the problem itself, `problem` its name
     inputs     the stacked input channels, named by `channels`
     terms      the same data as `solve_exact` takes them: masks, forces, and sources as functions
-    geometry   the curves, and
-    sketch     the markers and fields, that every resolution of this case is made from
+    geometry   the curves that every resolution of this case is made from
+    sketch     the markers and fields, likewise
     """
 
     equation: Problem
