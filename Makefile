@@ -15,7 +15,7 @@ help:
 	@echo "make test    lint, types, import layers and tests"
 	@echo "make check   the same without the tests"
 	@echo "make bench   measure against the rivals"
-	@echo "make docs    draw the pictures of the documentation, write the page of results"
+	@echo "make docs    draw the pictures of the documentation, write its pages of results and names"
 
 $(VENV)/installed: pyproject.toml
 	@echo "Installing into $(VENV); this takes a few minutes the first time."
@@ -49,6 +49,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python examples/gallery.py docs/images
 	$(BIN)/disol solve && cp solution/solution.png docs/images/solve.png
 	$(BIN)/python release/results.py
+	$(BIN)/python release/python_page.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache solution

@@ -1,0 +1,113 @@
+"""What the documents show is so: examples run, numbers are those of the package, links lead somewhere."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import disol
+from disol.data import CaseDataset
+from disol.evaluation import evaluate
+from disol.inference.loading import PRETRAINED
+from disol.training import train
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "release"))  # scripts, which import each other by name
+
+import python_page  # noqa: E402
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *PRETRAINED.glob("*/README.md")]
+NUMBERS = re.compile(r"[-−]?\d+(?:\.\d+)?")
+
+
+def section(page: str, heading: str) -> str:
+    """Return the text below a heading, up to the next one of any level."""
+    return (ROOT / page).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n#")[0]
+
+
+def row(text: str, name: str) -> str:
+    """Return the row of a table that begins with a name."""
+    return next(line for line in text.splitlines() if line.startswith(f"| `{name}` "))
+
+
+def numbers(text: str) -> list[float]:
+    return [float(each.replace("−", "-")) for each in NUMBERS.findall(text)]
+
+
+README_PROBLEMS = section("README.md", "Draw and solve exactly")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(path):
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        target, _, heading = link.partition("#")
+        if "://" in link:
+            continue
+        page = path.parent / target if target else path
+        assert page.exists(), link
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, link
+
+
+@pytest.mark.parametrize("name", disol.PROBLEMS)
+def test_the_numbers_of_the_equations_are_those_that_are_solved(name):
+    problem = disol.PROBLEMS[name]
+    stated = row(section("docs/discretisation.md", "Numbers of the equations"), name).partition(";")[0]
+    assert re.findall(r"`(\w+)`", stated.partition("` |")[2]) == list(problem.parameters)
+    expected = [number for each in problem.parameters for number in np.atleast_1d(getattr(problem, each))]
+    assert numbers(stated.partition("` |")[2]) == expected
+    _, equation, told, grid, inputs = (each.strip() for each in row(README_PROBLEMS, name).strip("|").split("|"))
+    assert equation.replace("·", " · ").split() == problem.equation.partition(", σ")[0].split()
+    assert (int(grid), inputs) == (problem.resolution, ", ".join(problem.channels))
+    assert numbers(told) == ([] if name == "poisson" else expected[:2] if name == "heat" else expected)
+
+
+def test_the_example_of_cases_of_ones_own_is_stored_trained_on_and_evaluated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = section("docs/training.md", "Cases of your own")
+    exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], {})
+    options = text.partition("disol train ")[2].partition("\n")[0]
+    overrides = re.findall(r"--set (\S+)", options)
+    assert "--data parts.h5" in options
+    assert len(CaseDataset("parts.h5", "train")) == 16
+    run = train(
+        "poisson",
+        "parts.h5",
+        "run",
+        start=PRETRAINED / "poisson",
+        overrides=[*overrides, "train.epochs=1", "train.learning_rate=1e-6"],
+        device="cpu",
+        progress=False,
+    )
+    found = evaluate(run.path, "parts.h5", device="cpu", progress=False).files[0]
+    assert len(found.index) == 4
+    assert found.summaries[0]["rel_l2"].mean < 0.3  # the shipped weights knew what to do with such a part
+
+
+def test_the_page_of_names_and_settings_is_up_to_date():
+    python_page.main(["--check"])
+
+
+def test_a_page_of_names_that_is_out_of_date_is_noticed(tmp_path, capsys):
+    page = tmp_path / "python.md"
+    python_page.main(["--page", str(page)])
+    python_page.main(["--page", str(page), "--check"])
+    page.write_text(page.read_text(encoding="utf-8").replace("`solve_exact(", "`solve("), encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        python_page.main(["--page", str(page), "--check"])
+    assert stopped.value.code == 1
+    assert "Run python release/python_page.py" in capsys.readouterr().err
+
+
+def test_every_setting_is_told_with_its_choices():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    assert "(`grid-l1`, `relative-l1`, `relative-l2`)" in row(page, "loss")
+    assert row(page, "width").startswith("| `width` | `8` | `16` | `32` | `20` |")
+
+
+def test_a_name_without_a_docstring_is_not_listed_silently():
+    with pytest.raises(ValueError, match="must have a docstring"):
+        python_page.summary(lambda: None)
