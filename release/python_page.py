@@ -26,6 +26,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "python.md"
 SHOWN = ("Model", "Solution", "Case", "Exact", "Problem")  # of `disol`, with what they have
 LISTED = ("data", "models", "training", "evaluation", "solvers")  # subpackages
 MEANT = re.compile(r"(\w+)\s{2,}(\S.*)")  # a line of a docstring about one field
+STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 PLAIN = (bool, int, float, str, type(None))
 
 
@@ -87,7 +88,7 @@ def signature(function: Any) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True
-        prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        prefix = STARS.get(parameter.kind, "")
         starred = starred or prefix == "*"
         parts.append(
             f"{prefix}{name}" + ("" if parameter.default is parameter.empty else f"={plain(parameter.default)}")
