@@ -7,7 +7,8 @@ from solver_cases import relative_error, system_of
 
 from disol import draw
 from disol.fem import ELEMENTS, backward_euler, forms
-from disol.solvers import BatchSettings, Factors, step_systems
+from disol.solvers import BatchSettings, Factors, from_systems, step_systems
+from disol.solvers.transient import step_by_reference
 
 STEPS = [0, 3, 25, 10]
 MASS = forms.mass(ELEMENTS["q1"](1 / 32))
@@ -48,6 +49,13 @@ def test_spoiled_steps_send_the_case_to_the_reference(heat, monkeypatch):
     assert evolution.fallbacks == (2,)
     assert relative_error(evolution.frames, frames) < 1e-10
     assert evolution.backward_error.max() < 1e-13
+
+
+def test_the_reference_keeps_the_steps_asked_for_in_their_order(heat):
+    systems, initial, frames = heat
+    operator, loads = from_systems(systems, "cpu")
+    found = step_by_reference(operator, 1, torch.from_numpy(MASS), loads[1], torch.from_numpy(initial[1]), STEPS)
+    assert relative_error(found[None], frames[1:2]) < 1e-14
 
 
 def test_steps_before_the_first_are_refused(heat):

@@ -45,12 +45,11 @@ def solve_heat(recipe: Recipe, element: Element, operator: DiscreteOperator, loa
     equation = recipe.equation
     assert isinstance(equation, HeatProblem)
     asked = equation.step_numbers(recipe.times)
-    trained = range(equation.trained_steps + 1)
-    steps = sorted({*trained, *asked})
+    steps = equation.needed_steps(recipe.times)
     mass = torch.from_numpy(forms.mass(element)).to(loads)
     evolution = step_batch(operator, mass, loads, initial, steps)
     fields = pixel_means(evolution.frames) * operator.mask[:, None, None]
-    amplitude = fields[:, : len(trained)].abs().amax(dim=(1, 2, 3, 4))
+    amplitude = fields[:, : equation.trained_steps + 1].abs().amax(dim=(1, 2, 3, 4))
     pattern = divide(fields[:, [steps.index(step) for step in asked]], amplitude)
     return Solved(to_numpy(pattern.float()), to_numpy(amplitude), len(evolution.fallbacks))
 

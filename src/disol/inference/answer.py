@@ -106,7 +106,7 @@ def chunks(blocks: list[Block], device: torch.device) -> Iterator[list[Block]]:
 def parts_at_once(case: Posed, device: torch.device) -> int:
     """Return how many parts to solve in one go; the solver itself cuts them further where its factors do not fit."""
     nodes = (case.grid.height + 1) * (case.grid.width + 1)
-    frames = len(steps_of(case.equation, case)) if isinstance(case.equation, HeatProblem) else 1
+    frames = len(case.equation.needed_steps(case.terms["times"])) if isinstance(case.equation, HeatProblem) else 1
     needed = COPIES * 8 * nodes * len(case.equation.fields) * frames
     return max(1, min(cases_at_once(needed, device), int(USABLE * free_bytes_of_host()) // needed))
 
@@ -128,8 +128,9 @@ def evolve(case: Posed, equation: HeatProblem, parts: DiscreteParts, predict: Pr
     The initial field is known, so it is never predicted.
     """
     assert parts.initial is not None
-    asked, steps = equation.step_numbers(case.terms["times"]), steps_of(equation, case)
-    mass = forms.mass(ELEMENTS["q1"](case.grid.h))
+    times = case.terms["times"]
+    asked, steps = equation.step_numbers(times), equation.needed_steps(times)
+    mass = torch.from_numpy(forms.mass(ELEMENTS["q1"](case.grid.h))).to(parts.loads)
     solved = parts.add_up(truth.step(parts.operator, mass, parts.loads, parts.initial, steps))
     amplitude = sizes(solved[:, : equation.trained_steps + 1], separate_fields=False)
     known = solved[:, [steps.index(step) for step in asked]]
@@ -140,11 +141,6 @@ def evolve(case: Posed, equation: HeatProblem, parts: DiscreteParts, predict: Pr
         framed = shapes.reshape(-1, len(moving), *shapes.shape[1:])
         field[:, moving] = nearest(parts.by_case(framed), known[:, moving])
     return Found(field, known, amplitude)
-
-
-def steps_of(equation: HeatProblem, case: Posed) -> list[int]:
-    """List the steps that are needed: those asked for, and all that the amplitude is taken over."""
-    return sorted({*range(equation.trained_steps + 1), *equation.step_numbers(case.terms["times"])})
 
 
 def frames_of(

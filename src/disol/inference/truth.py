@@ -8,17 +8,16 @@ the error takes cost as much as the solution.
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from disol.fem import backward_euler
 from disol.fem.solve import one_thread
 from disol.inference.threads import in_threads
 from disol.solvers import DiscreteOperator, solve_batch, step_batch
 from disol.solvers.batched import solve_by_reference
 from disol.solvers.loads import pixel_means
+from disol.solvers.transient import step_by_reference
 
 Nodes = Float[Tensor, "batch field rows columns"]
 # A batch that the CPU has solved before a GPU has launched all its kernels. Measured: a core takes 2 to 7 ms for a
@@ -39,26 +38,24 @@ def solve(operator: DiscreteOperator, loads: Nodes) -> Float[Tensor, "batch fiel
 
 def step(
     operator: DiscreteOperator,
-    mass_matrix: Float[np.ndarray, "local local"],
+    mass_matrix: Float[Tensor, "local local"],
     loads: Nodes,
     initial: Nodes,
     steps: Sequence[int],
 ) -> Float[Tensor, "batch step field height width"]:
-    """Take steps (M + δ K) Uⁿ⁺¹ = M Uⁿ + δ b, and return those asked for, in ascending order, by pixel."""
+    """Take steps (M + δ K) Uⁿ⁺¹ = M Uⁿ + δ b, and return those asked for, by pixel."""
     if is_for_a_gpu(operator):
-        frames = step_batch(operator, torch.from_numpy(mass_matrix).to(loads), loads, initial, steps).frames
+        frames = step_batch(operator, mass_matrix, loads, initial, steps).frames
     else:
 
-        def step_case(case: int) -> Float[np.ndarray, "step field rows columns"]:
-            start = initial[case].cpu().numpy()
-            evolution = backward_euler(operator.system(case, loads[case]), mass_matrix, start, steps[-1])
-            return np.stack([nodes for number, nodes in enumerate(evolution) if number in steps])
+        def step_case(case: int) -> Float[Tensor, "step field rows columns"]:
+            return step_by_reference(operator, case, mass_matrix, loads[case], initial[case], steps)
 
         with one_thread():
-            frames = torch.from_numpy(np.stack(in_threads(step_case, range(len(loads))))).to(loads)
+            frames = torch.stack(in_threads(step_case, range(len(loads))))
     return pixel_means(frames) * operator.mask[:, None, None]
 
 
 def is_for_a_gpu(operator: DiscreteOperator) -> bool:
     """Tell whether a batch lies on a GPU, and is large enough to be solved there."""
-    return operator.mask.is_cuda and int(operator.mask.sum()) * operator.components > FEW_UNKNOWNS
+    return operator.mask.is_cuda and int(operator.free.sum()) > FEW_UNKNOWNS

@@ -65,6 +65,10 @@ class HeatProblem(Problem):
         """Return after how many steps each time is reached."""
         return [round(time / self.step) for time in times]
 
+    def needed_steps(self, times: Sequence[float]) -> list[int]:
+        """List the steps to take for some times: to each of them, and all that the amplitude is taken over."""
+        return sorted({*range(self.trained_steps + 1), *self.step_numbers(times)})
+
     def draw(self, streams: Streams, raster: Raster, distribution: Distribution, conventions: Conventions) -> Sketch:
         """Draw Dirichlet segments, a source, an initial field and a frame to ask for."""
         require_paper(conventions)

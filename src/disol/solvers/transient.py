@@ -75,7 +75,8 @@ def step_batch(
                 frames[cases, frame] = values
     failed = failures(errors)
     for case in failed:
-        trajectory = step_by_reference(operator, case, mass_matrix, loads[case], initial[case], max(steps))
+        every = range(max(steps) + 1)
+        trajectory = step_by_reference(operator, case, mass_matrix, loads[case], initial[case], every)
         frames[case] = trajectory[list(steps)]
         errors[case] = trajectory_error(operator[case : case + 1], mass_matrix, loads[case], trajectory)
     return BatchEvolution(frames, errors, failed)
@@ -104,12 +105,13 @@ def step_by_reference(
     mass_matrix: ElementMatrix,
     load: Float[Tensor, "component rows columns"],
     initial: Float[Tensor, "component rows columns"],
-    num_steps: int,
+    steps: Sequence[int],
 ) -> Float[Tensor, "step component rows columns"]:
-    """Step one case with the sparse solver of `fem`."""
+    """Step one case with the sparse solver of `fem`, and return uⁿ for every n in `steps`."""
     matrix = mass_matrix.double().cpu().numpy()
-    evolution = backward_euler(operator.system(case, load), matrix, initial.cpu().numpy(), num_steps)
-    return torch.from_numpy(np.stack(list(evolution))).to(load)
+    evolution = backward_euler(operator.system(case, load), matrix, initial.cpu().numpy(), max(steps))
+    kept = {step: nodes for step, nodes in enumerate(evolution) if step in steps}
+    return torch.from_numpy(np.stack([kept[step] for step in steps])).to(load)
 
 
 def trajectory_error(
