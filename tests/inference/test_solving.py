@@ -316,3 +316,12 @@ def test_the_error_does_not_depend_on_the_size_of_a_load(tmp_path, size):
     assert once.error > 0.01
     assert other.error == pytest.approx(once.error, rel=1e-6)
     assert other.amplitude == pytest.approx(size * once.amplitude, rel=1e-6)
+
+
+def test_arrays_of_a_solution_are_its_own(tmp_path):
+    model, terms = exact_model(tmp_path, "poisson"), own_terms("poisson")
+    for source in (terms["source"], np.zeros((32, 32))):
+        solution = model.solve(**terms | {"source": source})
+        before = solution.exact.copy()
+        solution.field[:] = solution.pattern[:] = 7.0
+        assert np.array_equal(solution.exact, before)

@@ -1,4 +1,7 @@
-"""From checked cases to physical fields: predict a pattern for every part of a load, find its size, add them up."""
+"""From checked cases to physical fields: solve each, and find the multiple of a prediction that is nearest to that.
+
+A load that is cut into parts has a prediction for each of them, and the field is the nearest sum of their multiples.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -37,6 +40,10 @@ class Answer:
     exact: Frames
     error: Float[np.ndarray, " case"]
 
+    def between(self, start: int, stop: int) -> "Answer":
+        """Return the arrays of some cases, to be written to."""
+        return Answer(*(getattr(self, part.name)[start:stop] for part in fields(Answer)))
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -58,35 +65,42 @@ def answer(request: Request, predict: Predict, device: torch.device, separate_fi
 
     separate_fields   patterns are ½ + ½ U_c / max |U_c| instead of U / max |U|
     """
-    answers = [answer_at_once(blocks, predict, device, separate_fields) for blocks in chunks(request.blocks, device)]
-    if len(answers) == 1:
-        return answers[0]
-    return Answer(*(np.concatenate([getattr(each, part.name) for each in answers]) for part in fields(Answer)))
+    answers, done = zero_answer(request.blocks, separate_fields), 0
+    for blocks in chunks(request.blocks, device):
+        num_cases = sum(map(len, blocks))
+        if any(len(block.parts) for block in blocks):
+            answer_at_once(blocks, predict, device, answers.between(done, done + num_cases))
+        done += num_cases
+    return answers
 
 
-def answer_at_once(blocks: list[Block], predict: Predict, device: torch.device, separate_fields: bool) -> Answer:
-    """Solve cases that fit the device."""
-    if not any(len(block.parts) for block in blocks):
-        return zero_answer(blocks, separate_fields)
+def zero_answer(blocks: list[Block], separate_fields: bool) -> Answer:
+    """Answer as if no case had a load."""
+    posed, num_cases = blocks[0].posed, sum(map(len, blocks))
+    times = (len(posed.terms["times"]),) if isinstance(posed.equation, HeatProblem) else ()
+    shape = (num_cases, *times, len(posed.equation.fields), *posed.grid.pixels)
+    amplitude = np.zeros((num_cases, len(posed.equation.fields)) if separate_fields else num_cases)
+    return Answer(np.zeros(shape), amplitude, np.zeros(shape), np.zeros(shape), np.zeros(num_cases))
+
+
+def answer_at_once(blocks: list[Block], predict: Predict, device: torch.device, answers: Answer) -> None:
+    """Solve cases that fit the device, and write their answers into place."""
     posed, parts = blocks[0].posed, discretise(blocks, device)
     if isinstance(posed.equation, HeatProblem):
         found = evolve(posed, posed.equation, parts, predict)
     else:
-        found = respond(parts, predict, separate_fields)
-    errors = errors_of(found.field, found.solved)
-    field, exact = ((trailing(parts.scale, each) * each).cpu().numpy() for each in (found.field, found.solved))
-    amplitude = (trailing(parts.scale.abs(), found.amplitude) * found.amplitude).cpu().numpy()
+        found = respond(parts, predict, separate_fields=answers.amplitude.ndim > 1)
+    write(answers.field, trailing(parts.scale, found.field) * found.field)
+    write(answers.exact, trailing(parts.scale, found.solved) * found.solved)
+    write(answers.amplitude, trailing(parts.scale.abs(), found.amplitude) * found.amplitude)
+    write(answers.error, errors_of(found.field, found.solved))
     domain = np.concatenate([block.domain for block in blocks])
-    return Answer(normalised(field, amplitude, domain), amplitude, field, exact, errors.cpu().numpy())
+    answers.pattern[:] = normalised(answers.field, answers.amplitude, domain)
 
 
-def zero_answer(blocks: list[Block], separate_fields: bool) -> Answer:
-    """Answer cases without any load."""
-    posed, num_cases = blocks[0].posed, sum(map(len, blocks))
-    times = (len(posed.terms["times"]),) if isinstance(posed.equation, HeatProblem) else ()
-    field = np.zeros((num_cases, *times, len(posed.equation.fields), *posed.grid.pixels))
-    amplitude = np.zeros((num_cases, len(posed.equation.fields)) if separate_fields else num_cases)
-    return Answer(field, amplitude, field, field, np.zeros(num_cases))
+def write(array: Float[np.ndarray, "*shape"], values: Float[Tensor, "*shape"]) -> None:
+    """Copy values from a device into an array."""
+    torch.from_numpy(array).copy_(values)
 
 
 def chunks(blocks: list[Block], device: torch.device) -> Iterator[list[Block]]:
