@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 from disol.evaluation.metrics import ratio
@@ -27,18 +27,20 @@ from disol.solvers.operator import trailing
 Predict = Callable[[Float32[np.ndarray, "batch channel height width"]], Float32[np.ndarray, "batch ..."]]
 Frames = Float[np.ndarray, "case *time field height width"]
 Fields = Float[Tensor, "case *time field height width"]
+DEVICE_NAME = "<U16"
 COPIES = 8  # of all frames, on the device and on the host: channels, what becomes of predictions, solutions
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Pattern, amplitude, field, exact solution and error of each case, as in `Solution`."""
+    """What is found for each case, as in `Solution`."""
 
     pattern: Frames
     amplitude: Float[np.ndarray, "case *field"]
     field: Frames
     exact: Frames
     error: Float[np.ndarray, " case"]
+    solved_on: Shaped[np.ndarray, " case"]
 
     def between(self, start: int, stop: int) -> "Answer":
         """Return the arrays of some cases, to be written to."""
@@ -80,7 +82,8 @@ def zero_answer(blocks: list[Block], separate_fields: bool) -> Answer:
     times = (len(posed.terms["times"]),) if isinstance(posed.equation, HeatProblem) else ()
     shape = (num_cases, *times, len(posed.equation.fields), *posed.grid.pixels)
     amplitude = np.zeros((num_cases, len(posed.equation.fields)) if separate_fields else num_cases)
-    return Answer(np.zeros(shape), amplitude, np.zeros(shape), np.zeros(shape), np.zeros(num_cases))
+    pattern, field, exact = (np.zeros(shape) for _ in range(3))
+    return Answer(pattern, amplitude, field, exact, np.zeros(num_cases), np.full(num_cases, "cpu", DEVICE_NAME))
 
 
 def answer_at_once(blocks: list[Block], predict: Predict, device: torch.device, answers: Answer) -> None:
@@ -95,6 +98,7 @@ def answer_at_once(blocks: list[Block], predict: Predict, device: torch.device, 
     write(answers.amplitude, trailing(parts.scale.abs(), found.amplitude) * found.amplitude)
     write(answers.error, errors_of(found.field, found.solved))
     domain = np.concatenate([block.domain for block in blocks])
+    answers.solved_on[:] = str(truth.device_for(parts.operator))
     answers.pattern[:] = normalised(answers.field, answers.amplitude, domain)
 
 

@@ -92,18 +92,7 @@ class Model:
                 stacklevel=2,
             )
         found = answer(request, self.engine, self.engine.device, separate_fields=self.normalisation == "component")
-        solutions = Solution(
-            self.problem,
-            self.conventions,
-            self.channels,
-            self.fields,
-            request.inputs,
-            request.domain,
-            found.pattern,
-            found.amplitude,
-            found.field,
-            found.exact,
-            found.error,
-            request.posed.terms.get("times"),
-        )
+        names = self.problem, self.conventions, self.channels, self.fields
+        times = request.posed.terms.get("times")
+        solutions = Solution(*names, request.inputs, request.domain, **vars(found), times=times)
         return solutions if request.is_batch else solutions[0]

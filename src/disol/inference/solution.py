@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float, Float32, Shaped
 
 from disol.channels import ChannelLayout
 from disol.files import written_whole
 from disol.inference.vtk import write_vtu
-from disol.problems import Exact
 from disol.problems.checks import Unchecked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# What starts with a batch axis.
+PER_CASE = ("inputs", "domain", "pattern", "amplitude", "field", "exact", "error", "solved_on")
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +24,16 @@ class Solution:
     """The solution of one case, or of a batch of them, whose arrays then start with a batch axis.
 
     inputs      the channels of the terms as they were given; of a transient problem at the first time
-    pattern     what the solution looks like, of size about 1, as the conventions scale it
-    amplitude   max |U| of the solution of the discrete system (one per field where fields are scaled separately)
-    field       amplitude times pattern, in physical units; 0 outside the domain. It is the multiple of the prediction,
-                in each frame, that is nearest to the solution, so its maximum may differ from the amplitude.
-    exact       the solution of the discrete system, which amplitude and error are taken from
+    pattern     the field as networks learn it: field / amplitude or, where each field has its own amplitude,
+                ½ + ½ field / amplitude on the domain
+    amplitude   max |exact| (one per field where the conventions scale fields separately); of a transient problem from
+                0 to 20 s, initial field included, whatever times are asked for
+    field       the prediction in physical units, 0 outside the domain: the multiple of what the network predicts that
+                is nearest to the exact solution, in each frame. Of a source that changes sign it is the nearest sum of
+                two multiples. Its maximum may differ from the amplitude.
+    exact       the solution of the discrete system
     error       relative L2 distance of the field from it; of a transient problem over its times together
+    solved_on   the device that found the exact solution
     times       of a transient problem, whose pattern, field and solution have a time axis before that of the fields
     """
 
@@ -42,6 +48,7 @@ class Solution:
     field: Float[np.ndarray, "*batch_time field height width"]
     exact: Float[np.ndarray, "*batch_time field height width"]
     error: float | Float[np.ndarray, " batch"]
+    solved_on: str | Shaped[np.ndarray, " batch"]
     times: tuple[float, ...] | None = None
 
     @property
@@ -61,37 +68,20 @@ class Solution:
     def __getitem__(self, case: int | slice | Unchecked) -> "Solution":
         """Return one case of a batch, or some of them as a batch."""
         num_cases = len(self)
-        if isinstance(case, slice):
-            names = ("inputs", "domain", "pattern", "amplitude", "field", "exact", "error")
-            arrays: dict[str, Any] = {name: np.asarray(getattr(self, name))[case] for name in names}
-            return replace(self, **arrays)
-        if not isinstance(case, int | np.integer):
+        if not isinstance(case, slice | int | np.integer):
             raise TypeError(
                 f"Cases are chosen by a number or a slice, got {case!r}. Write solution[0] or solution[:2]."
             )
-        if not -num_cases <= case < num_cases:
+        if not isinstance(case, slice) and not -num_cases <= case < num_cases:
             raise IndexError(f"This solution has cases 0 to {num_cases - 1}, got {case}. Choose one of these.")
-        amplitude = np.asarray(self.amplitude)[case]
-        return Solution(
-            self.problem,
-            self.conventions,
-            self.channels,
-            self.fields,
-            self.inputs[case],
-            self.domain[case],
-            self.pattern[case],
-            float(amplitude) if amplitude.ndim == 0 else amplitude,
-            self.field[case],
-            self.exact[case],
-            float(np.asarray(self.error)[case]),
-            self.times,
-        )
+        chosen: dict[str, Any] = {name: np.asarray(getattr(self, name))[case] for name in PER_CASE}
+        return replace(self, **{name: value if value.ndim else value.item() for name, value in chosen.items()})
 
-    def plot(self, exact: Exact | None = None) -> "Figure":
-        """Draw it, beside the exact solution if there is one."""
+    def plot(self, with_exact: bool = True) -> "Figure":
+        """Draw what is given and predicted and, unless told otherwise, the exact solution and the error."""
         from disol.inference.pictures import draw_solution  # noqa: PLC0415  matplotlib is slow to import
 
-        return draw_solution(self, exact)
+        return draw_solution(self, with_exact)
 
     def save(self, path: str | Path) -> Path:
         """Write it as `.npz` (its arrays by name) or `.vtu` (for ParaView, see `disol.inference.vtk`)."""
@@ -113,11 +103,9 @@ class Solution:
 
     def arrays(self) -> dict[str, Any]:
         """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
-        answered = ("pattern", "amplitude", "field", "exact", "error")
-        asked = ("domain", "inputs", "channels", "fields", "problem", "conventions")
-        return {name: np.asarray(getattr(self, name)) for name in (*answered, *asked)} | {
-            "times": np.array(self.times or (), dtype=float)
-        }
+        names = (*PER_CASE, "channels", "fields", "problem", "conventions")
+        arrays = {name: np.asarray(getattr(self, name)) for name in names}
+        return arrays | {"times": np.array(self.times or (), dtype=float)}
 
     def cell_data(self) -> dict[str, Float[np.ndarray, "height width"]]:
         """Return what a picture of one case shows, by name; a name that ends in "at 2 s" belongs to that time."""

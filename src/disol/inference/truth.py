@@ -27,7 +27,7 @@ FEW_UNKNOWNS = 10_000
 
 def solve(operator: DiscreteOperator, loads: Nodes) -> Float[Tensor, "batch field height width"]:
     """Solve A u = b, by pixel: all cases at once on a GPU, on a CPU each by a core, which is quicker there."""
-    if is_for_a_gpu(operator):
+    if device_for(operator).type == "cuda":
         nodes = solve_batch(operator, loads).nodes
     else:
         with one_thread():
@@ -44,7 +44,7 @@ def step(
     steps: Sequence[int],
 ) -> Float[Tensor, "batch step field height width"]:
     """Take steps (M + δ K) Uⁿ⁺¹ = M Uⁿ + δ b, and return those asked for, by pixel."""
-    if is_for_a_gpu(operator):
+    if device_for(operator).type == "cuda":
         frames = step_batch(operator, mass_matrix, loads, initial, steps).frames
     else:
 
@@ -56,6 +56,6 @@ def step(
     return pixel_means(frames) * operator.mask[:, None, None]
 
 
-def is_for_a_gpu(operator: DiscreteOperator) -> bool:
-    """Tell whether a batch lies on a GPU, and is large enough to be solved there."""
-    return operator.mask.is_cuda and int(operator.free.sum()) > FEW_UNKNOWNS
+def device_for(operator: DiscreteOperator) -> torch.device:
+    """Return where a batch is solved: on the device it lies on, if it is large enough to be worth that."""
+    return operator.mask.device if int(operator.free.sum()) > FEW_UNKNOWNS else torch.device("cpu")

@@ -44,7 +44,8 @@ class Exact:
 
     field       physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
     pattern     the field scaled by its amplitude, as networks learn it
-    amplitude   max |field| (one per component where the conventions scale components separately)
+    amplitude   max |field| (one per component where the conventions scale components separately); of a transient
+                problem from 0 to 20 s, initial field included, whatever times are asked for
     nodes       nodal values, 0 where a node is pinned or not part of the domain
     times       of a transient problem, whose arrays then start with a time axis
     """

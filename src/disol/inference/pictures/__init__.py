@@ -1,7 +1,7 @@
-"""Pictures of solutions, beside the exact ones where these are known."""
+"""Pictures of solutions, beside the exact ones."""
 
 from disol.inference.pictures.animation import animate
-from disol.inference.pictures.comparison import Comparison, compare, percent
+from disol.inference.pictures.comparison import amplitude_error, largest, percent
 from disol.inference.pictures.draw import draw_solution
 
-__all__ = ["Comparison", "animate", "compare", "draw_solution", "percent"]
+__all__ = ["amplitude_error", "animate", "draw_solution", "largest", "percent"]

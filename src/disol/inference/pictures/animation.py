@@ -8,35 +8,33 @@ from matplotlib.animation import PillowWriter
 from disol.evaluation.pictures import sizes_scale, strip
 from disol.evaluation.plots import draw_panels, write_title
 from disol.files import written_whole
-from disol.inference.pictures.comparison import compare, require_one_case
+from disol.inference.pictures.comparison import frame_errors, percent, require_one_case
 from disol.inference.pictures.draw import subject
 from disol.inference.pictures.panels import field_scale
 from disol.inference.solution import Solution
-from disol.problems import Exact
 
 FRAMES_PER_SECOND = 6
 DPI = 100
 
 
-def animate(solution: Solution, path: str | Path, exact: Exact | None = None) -> None:
-    """Write a GIF with one picture for each time, side by side with the exact solution if it is given."""
+def animate(solution: Solution, path: str | Path, with_exact: bool = True) -> None:
+    """Write a GIF with one picture for each time, side by side with the exact solution unless told otherwise."""
     if solution.times is None:
         raise ValueError(f"Only a solution with times can be animated, {solution.problem} has none. Use plot().")
     if Path(path).suffix.lower() != ".gif":
         raise ValueError(f"An animation must end in .gif, got {str(path)!r}. Change the ending.")
     require_one_case(solution)
-    errors = None if exact is None else compare(solution, exact)
-    domain = solution.domain
-    known = solution.field if exact is None else exact.field
-    scale = field_scale(known[:, 0][:, domain])
-    movies = [("predicted U", solution.field[:, 0], scale)]
-    if exact is not None:
-        error = np.abs(solution.field - exact.field)[:, 0]
-        movies += [("exact U", exact.field[:, 0], scale), ("|error|", error, sizes_scale(error[:, domain]))]
-    first = [strip(frames[:1], domain, colours, [name])[0] for name, frames, colours in movies]
+    domain, predicted, exact = solution.domain, solution.field[:, 0], solution.exact[:, 0]
+    scale = field_scale(exact[:, domain])
+    movies = [("predicted U", predicted, scale)]
     titles = [f"{subject(solution)}   t = {time:g} s" for time in solution.times]
-    if errors:
-        titles = [f"{title}   error {error:.1%}" for title, error in zip(titles, errors.frames, strict=True)]
+    if with_exact:
+        error = np.abs(predicted - exact)
+        movies += [("exact U", exact, scale), ("|error|", error, sizes_scale(error[:, domain]))]
+        titles = [
+            f"{title}   error {percent(each)}" for title, each in zip(titles, frame_errors(solution), strict=True)
+        ]
+    first = [strip(frames[:1], domain, colours, [name])[0] for name, frames, colours in movies]
     figure = draw_panels([first], max(titles, key=len))
     panels = figure.axes[: len(movies)]
     for axes in panels:
