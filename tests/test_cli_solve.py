@@ -1,14 +1,17 @@
 """`disol solve`: from what a user writes to a solution, or to one line that says what is wrong."""
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.image import imsave
+from PIL import Image
 
 import disol
 from disol.cli import main
@@ -17,6 +20,8 @@ from disol.expressions import read_expression
 from disol.geometry import named_shape
 from disol.geometry.loops import name_loops, read_ranges
 from disol.grid import Grid
+from disol.inference import truth
+from disol.inference.torch_engines import TorchEngine
 from disol.models import create_model, save_checkpoint
 
 SIDE = 24
@@ -72,6 +77,12 @@ def fails(home, capsys, monkeypatch):
     return fails
 
 
+def cells(out: str, row: str) -> list[str]:
+    """The row of the table that is printed, cell by cell."""
+    line = next(line for line in out.splitlines() if line.startswith(row))
+    return [cell.strip() for cell in re.split(r"\s{2,}", line.strip())]
+
+
 def channel(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
     return arrays["inputs"][list(arrays["channels"]).index(name)]
 
@@ -81,7 +92,7 @@ def test_without_options_the_arrow_with_a_hole_is_solved_and_compared(run):
     assert Path("solution/solution.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in Path("solution").iterdir()) == ["solution.npz", "solution.png"]
     assert (arrays["domain"] == named_shape("arrow", with_hole=True).mask(Grid(SIDE, SIDE))).all()
-    for words in ("poisson: −ΔU = f", "arrow+hole", "hole1", "drawn, seed", "error of", "predicted", "exact", "cpu"):
+    for words in ("poisson: −ΔU = f", "arrow+hole", "hole1", "drawn, seed", "L2 error", "predicted", "exact", "cpu"):
         assert words in out
     assert "note:" not in out
 
@@ -106,8 +117,63 @@ def test_the_printed_amplitude_of_the_exact_solution_is_the_exact_one(run):
     domain[2:22, 2:22] = True
     held = name_loops(domain).mark(read_ranges("outer"))
     exact = disol.solve_exact("poisson", domain=domain, dirichlet=held, source=np.ones((SIDE, SIDE)))
-    line = next(line for line in out.splitlines() if line.startswith("exact"))
-    assert float(line.split()[1]) == pytest.approx(exact.amplitude, rel=1e-3)
+    assert float(cells(out, "exact")[1]) == pytest.approx(exact.amplitude, rel=1e-3)
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_the_table_shows_the_largest_values_and_errors_of_what_is_shown(run, problem):
+    arrays, out = run("--geometry", "square.json", *(["--time", "40,50"] if problem == "heat" else []), problem=problem)
+    fields = {"predicted": arrays["field"], "exact": arrays["exact"]}
+    sizes = {
+        name: [np.abs(values[..., place, :, :]).max() for place in range(values.shape[-3])]
+        for name, values in fields.items()
+    }
+    for name, expected in sizes.items():
+        assert [float(size) for size in cells(out, name)[1].split(",")] == pytest.approx(expected, rel=1e-3)
+    _, _, error, amplitude, _, _ = cells(out, "predicted")
+    missed = np.linalg.norm(fields["predicted"] - fields["exact"]) / np.linalg.norm(fields["exact"])
+    assert float(error.removesuffix(" %")) == pytest.approx(100 * missed, rel=0.06)
+    off = max(abs(found / known - 1) for found, known in zip(*sizes.values(), strict=True))
+    assert float(amplitude.removesuffix(" %")) == pytest.approx(100 * off, rel=0.06)
+    assert off > 1e-3
+
+
+def seconds(cell: str) -> float:
+    number, unit = cell.split()
+    return float(number) * {"s": 1.0, "ms": 1e-3}[unit]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "slow", "quick"),
+    [(TorchEngine, "on_device", "predicted", "exact"), (truth, "solve", "exact", "predicted")],
+)
+def test_the_time_of_the_network_is_told_from_that_of_all_else(run, monkeypatch, owner, name, slow, quick):
+    delay(monkeypatch, owner, name)
+    _, out = run()
+    assert seconds(cells(out, slow)[-2]) >= 3 > seconds(cells(out, quick)[-2])
+
+
+def delay(monkeypatch, owner: object, name: str) -> None:
+    function = getattr(owner, name)
+
+    def delayed(*arguments):
+        time.sleep(3.0)
+        return function(*arguments)
+
+    monkeypatch.setattr(owner, name, delayed)
+
+
+@pytest.mark.parametrize(("problem", "times"), [("poisson", 1), ("heat", 2)])  # heat once more for its animation
+def test_a_system_is_factorised_once(run, monkeypatch, problem, times):
+    factorise, matrices = disol.fem.solve.factorise, []
+
+    def counted(matrix, *, pivot):
+        matrices.append(matrix)
+        return factorise(matrix, pivot=pivot)
+
+    monkeypatch.setattr("disol.fem.solve.factorise", counted)
+    run("--geometry", "square.json", problem=problem)
+    assert len(matrices) == times
 
 
 def test_a_random_geometry_is_the_case_of_its_seed(run):
@@ -282,9 +348,24 @@ def test_an_animation_is_written_where_it_is_asked_for(run):
     assert not Path("solution/solution.gif").exists()
 
 
-def test_the_exact_solution_can_be_left_out(run):
-    _, out = run("--no-exact", "--out", "solution")
-    assert "exact " not in out.split("predicted", 1)[1]
+@pytest.mark.parametrize("problem", ["poisson", "heat"])
+def test_the_exact_solution_and_the_error_can_be_left_out(run, problem):
+    options = "--geometry", "square.json", *(["--time", "8"] if problem == "heat" else [])
+    names = ("solution.png", "solution.gif") if problem == "heat" else ("solution.png",)
+    arrays, out = run(*options, problem=problem)
+    widths = [picture_width(f"solution/{name}") for name in names]
+    fewer, shorter = run(*options, "--no-exact", problem=problem)
+    table = shorter[shorter.index("max |U|") :]
+    assert "error" not in table
+    assert "exact" not in table
+    assert cells(shorter, "predicted")[1] == cells(out, "predicted")[1]
+    assert [picture_width(f"solution/{name}") for name in names] != widths
+    assert fewer["exact"] == pytest.approx(arrays["exact"])  # files hold all that is known
+
+
+def picture_width(path: str) -> int:
+    with Image.open(path) as picture:
+        return picture.width
 
 
 def test_a_resolution_that_was_not_trained_is_one_note(home, capsys, monkeypatch):
@@ -347,7 +428,8 @@ def test_a_time_that_is_never_reached_is_an_error(fails, times):
     assert "time" in fails("--time", times, problem="heat")
 
 
-def test_a_body_that_can_move_freely_is_an_error(fails):
+def test_a_body_that_can_move_freely_is_an_error_before_anything_is_predicted(fails, monkeypatch):
+    monkeypatch.setattr("disol.inference.torch_engines.TorchEngine.on_device", None)
     assert "no fix_y pixel" in fails("--fix-x", "outer:0-0.3", problem="elasticity")
 
 

@@ -153,3 +153,5 @@ def test_models_solve_as_on_a_cpu(monkeypatch, name, few_unknowns):
     assert relative_difference(found.field, expected.field) < TENSOR_FLOAT32
     assert found.amplitude == pytest.approx(expected.amplitude, rel=TENSOR_FLOAT32)
     assert found.error == pytest.approx(expected.error, rel=0.2, abs=TENSOR_FLOAT32)
+    assert expected.solved_on == "cpu"
+    assert torch.device(found.solved_on).type == (GPU if few_unknowns == 0 else "cpu")

@@ -35,7 +35,7 @@ def read_vtu(path):
 def test_npz_files_hold_all_of_a_solution(tmp_path, problem):
     solution = solve(tmp_path, problem)
     stored = np.load(solution.save(tmp_path / "out" / "case.npz"))
-    for name in ("pattern", "amplitude", "field", "exact", "error", "domain", "inputs"):
+    for name in ("pattern", "amplitude", "field", "exact", "error", "domain", "inputs", "solved_on"):
         assert np.array_equal(stored[name], getattr(solution, name))
     assert tuple(stored["channels"]) == solution.channels
     assert tuple(stored["fields"]) == solution.fields

@@ -136,6 +136,7 @@ def test_a_batch_is_a_loop_of_single_cases(tmp_path, problem, conventions):
         assert np.isclose(single.error, alone.error, rtol=1e-4, atol=1e-9)
         assert np.array_equal(single.inputs, alone.inputs)
         assert type(single.amplitude) is type(alone.amplitude)
+        assert single.solved_on == alone.solved_on == "cpu"
 
 
 @pytest.mark.parametrize(("problem", "conventions"), PROBLEMS)

@@ -23,6 +23,9 @@ Without options: a Poisson problem on an arrow with a hole, held at zero on frag
 of high frequency. Writes solution.png and solution.npz (heat: solution.gif too). What is not given is drawn with the \
 geometry, or has a default where that comes from a file.
 
+max |U| is that of the times asked for. The time of the prediction is that of the network alone, the time of the exact \
+solution that of everything else: checking, discretising and solving.
+
 Boundaries are named outer and hole1, hole2, ... from the top down. A range such as outer:0.1-0.3 goes from one \
 fraction of a loop's length to another. Fraction 0 is the loop's highest pixel, the leftmost of those; the walk has \
 the domain on its right: clockwise along outer, counter-clockwise around a hole.
@@ -88,7 +91,14 @@ def solve(
         int | None, typer.Option(help="Pixels along a side; as many as the model was trained on unless given.")
     ] = None,
     device: DeviceName = "auto",
-    exact: Annotated[bool, typer.Option("--exact/--no-exact", help="Solve exactly too, and compare.")] = True,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact/--no-exact",
+            help="Show the exact solution and the error beside the prediction. Both are known in any case: the size of "
+            "a prediction comes from them.",
+        ),
+    ] = True,
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("solution"),
     animation: Annotated[
         Path | None, typer.Option("--animate", help="Heat: the .gif to write; OUT/solution.gif unless given.")

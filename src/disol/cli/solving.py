@@ -1,24 +1,26 @@
-"""What `disol solve` does: load a model, read the case, predict, solve exactly, measure, write."""
+"""What `disol solve` does: load a model, read the case, solve it, measure, write."""
 
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from jaxtyping import Float, Float32
 from rich.table import Column, Table
+from torch import Tensor
 
 from disol.cli.app import largest_of
 from disol.cli.written_case import read_case
-from disol.devices import find_device
 from disol.evaluation.pictures import MOST_TIMES
 from disol.files import written_whole
 from disol.inference import load
-from disol.inference.pictures import Comparison, animate, compare, draw_solution, percent
+from disol.inference.pictures import amplitude_error, animate, draw_solution, largest, percent
 from disol.inference.solution import Solution
-from disol.problems import Exact, solve_exact
+from disol.inference.torch_engines import TorchEngine
 from disol.problems.heat import FRAME
 from disol.problems.table import find_problem
 
@@ -29,41 +31,52 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
+class TimedEngine(TorchEngine):
+    """Eager torch that notes how many seconds each run of the network takes."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    def run(
+        self, cases: Float32[Tensor, "batch channel height width"], at_once: int
+    ) -> Float32[np.ndarray, "batch ..."]:
+        """Predict, and note the time."""
+        predictions, seconds = timed(partial(super().run, cases, at_once))
+        self.seconds.append(seconds)
+        return predictions
+
+
+@dataclass(frozen=True, eq=False)
 class Run:
-    """Everything that `disol solve` found out about one case; `movie` has more times of a transient one."""
+    """Everything that `disol solve` found out about one case.
+
+    device         of the network
+    predicted_in   seconds of the network
+    solved_in      seconds of everything else: checking, discretising and solving
+    movie          more times of a transient case
+    with_exact     the exact solution and the error are to be shown
+    """
 
     rows: list[tuple[str, str]]
     notes: list[str]
     device: str
     solution: Solution
     predicted_in: float
-    exact: Exact | None
     solved_in: float
-    movie: tuple[Solution, Exact | None] | None
-
-    @property
-    def errors(self) -> Comparison | None:
-        """How far the prediction is from the exact solution."""
-        return None if self.exact is None else compare(self.solution, self.exact)
+    movie: Solution | None
+    with_exact: bool
 
     def table(self) -> Table:
         """Return the results as a table."""
+        errors = ("relative\nL2 error", "amplitude\nerror") if self.with_exact else ()
         table = Table(Column(no_wrap=True), box=None, pad_edge=False)
-        for name in (
-            largest_of(self.solution.fields),
-            "error of\nfield",
-            "\npattern",
-            "\namplitude",
-            "first call\ntakes",
-        ):
+        for name in (largest_of(self.solution.fields), *errors, "first call\ntakes"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("on", no_wrap=True)
-        errors = self.errors
-        measured = (errors.field, errors.pattern, errors.amplitude) if errors else (float(self.solution.error),)
-        shown = [*map(percent, measured), *["-"] * (3 - len(measured))]
-        table.add_row("predicted", sizes(self.solution), *shown, duration(self.predicted_in), self.device)
-        if self.exact is not None:
-            table.add_row("exact", sizes(self.exact), "", "", "", duration(self.solved_in), "cpu")
+        shown = [percent(float(self.solution.error)), percent(amplitude_error(self.solution))][: len(errors)]
+        table.add_row("predicted", sizes(self.solution.field), *shown, duration(self.predicted_in), self.device)
+        if self.with_exact:
+            solved_on = str(self.solution.solved_on)
+            table.add_row("exact", sizes(self.solution.exact), "", "", duration(self.solved_in), solved_on)
         return table
 
 
@@ -75,38 +88,34 @@ def run_case(
     given: Mapping[str, str | None],
     resolution: int | None,
     seed: int | None,
-    exact: bool,
+    with_exact: bool,
 ) -> Run:
     """Solve the case that the options describe."""
     if problem is not None:
         find_problem(problem)  # a misspelt problem is not to be looked for among the models
-    model = load(name, problem=problem, device=device)
+    loaded = load(name, problem=problem, device=device)
+    engine = TimedEngine(loaded.engine.network, loaded.engine.device, loaded.engine.precision)
+    model = replace(loaded, engine=engine)
     equation, conventions = model.checkpoint.problem, model.conventions
     side = model.resolution if resolution is None else resolution
     case = read_case(equation, conventions, geometry, given, side=side, seed=seed)
 
     asked = case.terms.get("times")
-    frames = case.terms | ({"times": movie_times(asked)} if asked else {})
-    known, solved_in = None, 0.0
-    if exact:  # first, because it is quick to say what is wrong with the data
-        known, solved_in = timed(lambda: solve_exact(equation, conventions=conventions, **frames))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        solution, predicted_in = timed(lambda: model.solve(**case.terms))
-        # Apart, for the time and the error shown are those of what was asked for.
-        movie = (model.solve(**frames), known) if asked else None
-    if asked and known is not None:
-        known = exact_at(known, asked)
+        solution, seconds = timed(partial(model.solve, **case.terms))
+        predicted_in = sum(engine.seconds)
+        # The frames of an animation are solved apart, for the times shown are those of what was asked for.
+        movie = model.solve(**case.terms | {"times": movie_times(asked)}) if asked else None
     notes = list(dict.fromkeys([*case.notes, *(str(warning.message) for warning in caught)]))
     if asked and len(asked) > MOST_TIMES:
         notes.append(f"solution.png shows {MOST_TIMES} of the {len(asked)} times, the other files show all of them")
-    where = str(find_device(device))
     rows = [
         ("problem", f"{equation.name}: {equation.equation}"),
         ("model", f"{name}, trained on {model.resolution} x {model.resolution}, {conventions} conventions"),
         *case.rows,
     ]
-    return Run(rows, notes, where, solution, predicted_in, known, solved_in, movie)
+    return Run(rows, notes, str(engine.device), solution, predicted_in, seconds - predicted_in, movie, with_exact)
 
 
 def write_run(run: Run, folder: Path, animation: Path | None) -> list[Path]:
@@ -114,9 +123,9 @@ def write_run(run: Run, folder: Path, animation: Path | None) -> list[Path]:
     written = [folder / "solution.png", folder / "solution.npz"]
     if run.movie is not None:  # first, for its folder may be another that cannot be written to
         movie = folder / "solution.gif" if animation is None else animation
-        animate(run.movie[0], movie, run.movie[1])
+        animate(run.movie, movie, run.with_exact)
         written.append(movie)
-    figure = draw_solution(run.solution, run.exact)
+    figure = draw_solution(run.solution, run.with_exact)
     with written_whole(written[0]) as path:
         figure.savefig(path, dpi=DPI)
     run.solution.save(written[1])
@@ -130,13 +139,6 @@ def movie_times(times: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(sorted({*times, *frames[every - 1 :: every].tolist()}))
 
 
-def exact_at(exact: Exact, times: tuple[float, ...]) -> Exact:
-    """Return some times of an exact solution."""
-    chosen = [(exact.times or ()).index(time) for time in times]
-    arrays = {name: getattr(exact, name)[chosen] for name in ("field", "pattern", "nodes")}
-    return replace(exact, times=times, **arrays)
-
-
 def timed(call: Callable[[], Result]) -> tuple[Result, float]:
     """Return what a call gives, and the seconds it took."""
     started = time.perf_counter()
@@ -148,6 +150,6 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.1f} ms"
 
 
-def sizes(solution: Solution | Exact) -> str:
-    """Write the amplitude, or one for each component."""
-    return ", ".join(f"{size:.4g}" for size in np.atleast_1d(solution.amplitude))
+def sizes(field: Float[np.ndarray, "*time field height width"]) -> str:
+    """Write the largest value over the times asked for, or one for each component."""
+    return ", ".join(f"{size:.4g}" for size in largest(field))

@@ -14,7 +14,7 @@ from disol.problems.case import SMALLEST_RESOLUTION
 from disol.problems.heat import TRAINED_UNTIL, HeatProblem
 
 LARGEST_RESOLUTION = 1024
-LATEST = 1000.0  # seconds; every step of 2 s is predicted
+LATEST = 1000.0  # seconds; every step of 2 s up to the last is solved
 DEFAULT_TIMES = (2.0, 8.0, 20.0)  # as far as models are trained
 
 MARKED, FORCED, FIELDS = ("dirichlet", "fix_x", "fix_y"), ("force_x", "force_y"), ("source", "initial")
