@@ -14,6 +14,7 @@ import pytest
 
 from disol.data import create_store, generate, open_store, resume_store
 from disol.data.backends import solve_cases
+from disol.data.layout import Column
 from disol.data.recipe import Recipe, StoreSettings, read_recipe
 
 POISSON = read_recipe("poisson", 3, None, "paper", 20)
@@ -119,6 +120,15 @@ def test_cases_are_written_in_order_whole_and_finite(tmp_path: Path) -> None:
 def test_an_unknown_array_is_an_error_that_lists_the_names(poisson_file: Path) -> None:
     with pytest.raises(ValueError, match=r"holds no 'velocity'. It holds domain, dirichlet, source"):
         open_store(poisson_file).read(slice(None), "velocity")
+
+
+def test_a_read_looks_once_which_cases_are_done(poisson_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, mapped, view = open_store(poisson_file), [], Column.view
+    monkeypatch.setattr(Column, "view", lambda column, path: mapped.append(column) or view(column, path))
+    store.read(slice(0, 1), "domain", "source", "pattern")
+    assert sorted(map(id, mapped)) == sorted(
+        id(store.columns[name]) for name in ("done", "channels/domain", "channels/source", "pattern")
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])

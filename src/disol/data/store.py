@@ -52,12 +52,13 @@ class Store:
         for name in names:
             if name not in known:
                 raise ValueError(f"{self.path} holds no {name!r}. It holds {', '.join(known)}.")
-        return {name: self._read(name, known[name], cases, frames) for name in names or known}
+        num_done = self.num_done
+        return {name: self._read(name, known[name], num_done, cases, frames) for name in names or known}
 
-    def _read(self, name: str, column: Column, cases: Cases, frames: slice) -> Shaped[np.ndarray, "..."]:
+    def _read(self, name: str, column: Column, num_done: int, cases: Cases, frames: slice) -> Shaped[np.ndarray, "..."]:
         if name == "times":
             return np.array(column.view(self.path))
-        rows = column.view(self.path)[: self.num_done]
+        rows = column.view(self.path)[:num_done]
         if name == "pattern" and self.settings.times:
             rows = rows[:, frames]
         stored = np.array(rows[cases])
