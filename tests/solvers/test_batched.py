@@ -5,7 +5,10 @@ import pytest
 import torch
 from solver_cases import drawn_systems, poisson_system, relative_error
 
+from disol.fem import solve
+from disol.fem.solve import factorise
 from disol.solvers import BatchSettings, Factors, from_systems, memory, solve_batch, solve_systems
+from disol.solvers.batched import solve_by_reference
 from disol.solvers.nested_dissection import bytes_per_case
 
 
@@ -88,6 +91,25 @@ def test_several_loads_are_checked_together():
     solution = solve_batch(operator, torch.stack([loads, loads.flip(-2)], dim=-1))
     assert solution.backward_error.shape == (3,)
     assert relative_error(solution.nodes[..., 0], solve_batch(operator, loads).nodes.numpy()) < 1e-10
+
+
+def test_the_reference_factorises_once_for_all_loads_and_never_for_none(monkeypatch):
+    operator, loads = from_systems(drawn_systems("poisson"))
+    factorised = []
+
+    def factorise_and_count(matrix, pivot):
+        factorised.append(pivot)
+        return factorise(matrix, pivot)
+
+    monkeypatch.setattr(solve, "factorise", factorise_and_count)
+    several = torch.stack([loads[1], torch.zeros_like(loads[1]), loads[1].flip(-2)], dim=-1)
+    found = solve_by_reference(operator, 1, several)
+    assert factorised == [False]
+    assert not found[..., 1].any()
+    for column in (0, 2):
+        assert relative_error(found[..., column], operator.system(1, several[..., column]).solve()) < 1e-14
+    assert not solve_by_reference(operator, 1, torch.zeros_like(several)).any()
+    assert len(factorised) == 3
 
 
 def test_singular_case_is_an_error_that_names_the_boundary_conditions():

@@ -1,6 +1,6 @@
 """Sparse direct solution of one system, and backward Euler steps with one factorisation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,12 +37,19 @@ class System:
 
     def solve(self) -> NodeFields:
         """Return the nodal values of u of one case, 0 where they are not free."""
+        return self.solve_for([self.load])[0]
+
+    def solve_for(self, loads: Sequence[NodeFields]) -> list[NodeFields]:
+        """Return u of one case for each of several loads instead of its own, with one factorisation."""
         unknowns = free_unknowns(self.free)
-        solution = np.zeros(self.free.size)
-        if self.load.reshape(-1)[unknowns].any():
-            matrix = assemble(self.mask, self.element_matrix, self.free)
-            solution[unknowns] = DirectSolver(matrix).solve(self.load.reshape(-1)[unknowns])
-        return solution.reshape(self.free.shape)
+        vectors = [load.reshape(-1)[unknowns] for load in loads]
+        solutions = np.zeros((len(loads), self.free.size))
+        loaded = [number for number, vector in enumerate(vectors) if vector.any()]
+        if loaded:
+            solver = DirectSolver(assemble(self.mask, self.element_matrix, self.free))
+            for number in loaded:
+                solutions[number, unknowns] = solver.solve(vectors[number])
+        return list(solutions.reshape(-1, *self.free.shape))
 
 
 @dataclass(eq=False)

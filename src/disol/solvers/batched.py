@@ -70,7 +70,8 @@ def solve_by_reference(
     operator: DiscreteOperator, case: int, load: Float[Tensor, "component rows columns *load"]
 ) -> Float[Tensor, "component rows columns *load"]:
     """Solve one case, for one or several loads, with the sparse solver of `fem`."""
-    single = load.ndim == 3
-    solutions = [operator.system(case, each).solve() for each in ([load] if single else load.unbind(-1))]
-    stacked = torch.from_numpy(np.stack(solutions, axis=-1)).to(load)
-    return stacked[..., 0] if single else stacked
+    if load.ndim == 3:
+        return torch.from_numpy(operator.system(case, load).solve()).to(load)
+    systems = [operator.system(case, each) for each in load.unbind(-1)]
+    solutions = systems[0].solve_for([system.load for system in systems])
+    return torch.from_numpy(np.stack(solutions, axis=-1)).to(load)
