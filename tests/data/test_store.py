@@ -140,6 +140,12 @@ def test_a_truncated_file_says_so(share: float, poisson_file: Path, tmp_path: Pa
         open_store(broken)
 
 
+def test_a_file_that_h5py_holds_open_in_the_same_process_is_not_taken_for_damaged(poisson_file: Path) -> None:
+    with h5py.File(poisson_file, "r"), pytest.raises(ValueError, match="open elsewhere in this process"):
+        open_store(poisson_file)
+    assert open_store(poisson_file).num_done
+
+
 def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "notes.h5").write_text("These are not cases.")
     with h5py.File(tmp_path / "other.h5", "w") as file:

@@ -165,6 +165,8 @@ def open_hdf5(path: Path) -> h5py.File:
     except PermissionError as error:
         raise ValueError(f"{path} may not be read: permission denied. Change its permissions.") from error
     except OSError as error:
+        if "file locking" in str(error):  # HDF5 opens a file a second time only in the way it did the first time
+            raise ValueError(f"{path} is open elsewhere in this process, by h5py for one. Close it there.") from error
         raise ValueError(
             f"{path} is truncated or damaged. Copy it again from its source, or generate it anew."
         ) from error
