@@ -30,11 +30,6 @@ class Grid:
         """Shape of an array with one value per pixel."""
         return self.height, self.width
 
-    @property
-    def nodes(self) -> tuple[int, int]:
-        """Shape of an array with one value per node."""
-        return self.height + 1, self.width + 1
-
     def pixel_centres(self) -> tuple[Float[np.ndarray, "1 width"], Float[np.ndarray, "height 1"]]:
         """Return x and y of the pixel centres, as a row and a column that broadcast."""
         return self.points(0.5, 0.5)

@@ -7,7 +7,6 @@ from solver_cases import drawn_systems, poisson_system, relative_error
 
 from disol.solvers import (
     Multigrid,
-    Smoothing,
     conjugate_gradients,
     from_systems,
     multigrid,
@@ -16,20 +15,17 @@ from disol.solvers import (
 )
 from disol.solvers.operator import inner_product
 
-SMOOTHINGS = [Smoothing(), Smoothing("jacobi", sweeps=2)]
-
 
 def random_like(operator, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return operator.restrict(torch.randn(operator.free.shape, generator=generator, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("smoothing", SMOOTHINGS, ids=lambda smoothing: smoothing.method)
 @pytest.mark.parametrize(("problem", "most"), [("poisson", 12), ("heat", 12), ("elasticity", 25)])
 @pytest.mark.parametrize("resolution", [24, 37])
-def test_conjugate_gradients_converge_in_few_iterations(problem, most, resolution, smoothing):
+def test_conjugate_gradients_converge_in_few_iterations(problem, most, resolution):
     operator, loads = from_systems(drawn_systems(problem, resolution=resolution, shift="all"))
-    solution = conjugate_gradients(operator, loads, Multigrid.of(operator, smoothing).v_cycle)
+    solution = conjugate_gradients(operator, loads, Multigrid.of(operator).v_cycle)
     assert solution.iterations.max() <= most
     assert solution.relative_residual.max() <= 1e-10
     assert relative_error(solution.nodes, solve_batch(operator, loads).nodes.numpy()) < 1e-9
@@ -43,11 +39,10 @@ def test_iterations_do_not_grow_with_resolution():
     assert counts[1] <= counts[0] + 2
 
 
-@pytest.mark.parametrize("smoothing", SMOOTHINGS, ids=lambda smoothing: smoothing.method)
 @pytest.mark.parametrize("problem", ["poisson", "elasticity"])
-def test_v_cycle_is_linear_symmetric_and_positive(problem, smoothing):
+def test_v_cycle_is_linear_symmetric_and_positive(problem):
     operator, _ = from_systems(drawn_systems(problem))
-    cycle = Multigrid.of(operator, smoothing).v_cycle
+    cycle = Multigrid.of(operator).v_cycle
     left, right = random_like(operator, 1), random_like(operator, 2)
     assert torch.allclose(cycle(2 * left - right), 2 * cycle(left) - cycle(right), atol=1e-10)
     assert torch.allclose(inner_product(left, cycle(right)), inner_product(right, cycle(left)), rtol=1e-9)
@@ -124,7 +119,7 @@ def test_gradients_pass_through_a_cycle_whose_weights_were_first_used_without_an
     operator, loads = from_systems(drawn_systems("poisson", resolution=16))
     with torch.inference_mode():
         Multigrid.of(operator).v_cycle(loads)
-    cycle = Multigrid.of(operator, Smoothing("jacobi")).v_cycle
+    cycle = Multigrid.of(operator).v_cycle
     residual = operator.restrict(loads).requires_grad_()
     other = random_like(operator)
     (slope,) = torch.autograd.grad(inner_product(cycle(residual), other).sum(), residual)

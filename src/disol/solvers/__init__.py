@@ -1,10 +1,13 @@
-"""Many cases at once, in torch: the discrete operator, batched exact solvers, multigrid."""
+"""Many cases at once, in torch: the discrete operator, batched exact solvers, multigrid and its estimate of errors.
+
+Load vectors of sampled sources and forces are in `disol.solvers.loads`.
+"""
 
 from disol.solvers.batched import BatchSolution, solve_batch, solve_systems
 from disol.solvers.checked import BatchSettings, CheckedSolver
 from disol.solvers.fronts import Elimination
 from disol.solvers.iterative import IterativeSolution, conjugate_gradients, stabilised_biconjugate_gradients
-from disol.solvers.multigrid import Multigrid, Smoothing
+from disol.solvers.multigrid import Multigrid
 from disol.solvers.nested_dissection import Factors, factorise
 from disol.solvers.operator import DiscreteOperator, from_batch, from_systems
 from disol.solvers.transient import BatchEvolution, step_batch, step_systems
@@ -19,7 +22,6 @@ __all__ = [
     "Factors",
     "IterativeSolution",
     "Multigrid",
-    "Smoothing",
     "conjugate_gradients",
     "factorise",
     "from_batch",

@@ -5,7 +5,6 @@ Fast where domains are a few pixels thick; walls one pixel wide defeat it, and t
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -25,18 +24,6 @@ Stencil = Float[Tensor, "batch 9 component component rows columns"]
 Coarse = Float[Tensor, "batch component _ _"]
 CoarseStencil = Float[Tensor, "batch 9 component component coarse_rows coarse_columns"]
 BlockDiagonal = Float[Tensor, "batch component component rows columns"]
-
-
-@dataclass(frozen=True)
-class Smoothing:
-    """What happens on each level: Gauss-Seidel in four colours, or damped Jacobi, `sweeps` times down and up."""
-
-    method: Literal["gauss-seidel", "jacobi"] = "gauss-seidel"
-    sweeps: int = 1
-    damping: float = 0.7  # of Jacobi
-
-
-DEFAULT = Smoothing()
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,31 +70,17 @@ class Level:
             colour.of(result).copy_(colour.product(surrounded))
         return result
 
-    def smooth(self, fields: Nodes, loads: Nodes, smoothing: Smoothing, upwards: bool) -> Nodes:
-        """Improve u in A u = b; the order of colours is reversed on the way up, so that a cycle is symmetric."""
-        for _ in range(smoothing.sweeps):
-            if smoothing.method == "jacobi":
-                fields = self.jacobi(fields, loads, smoothing.damping)
-            else:
-                fields = self.gauss_seidel(fields, loads, upwards)
-        return fields
+    def smooth(self, fields: Nodes, loads: Nodes, upwards: bool) -> Nodes:
+        """Improve u in A u = b by a Gauss-Seidel sweep: solve for the nodes of one colour after the other.
 
-    def gauss_seidel(self, fields: Nodes, loads: Nodes, upwards: bool) -> Nodes:
-        """Solve for the nodes of one colour after the other."""
+        The order of colours is reversed on the way up, so that a cycle is symmetric.
+        """
         surrounded = pad(fields, (1, 1, 1, 1))
         inner = surrounded[..., 1:-1, 1:-1]
         for colour in reversed(self.colours) if upwards else self.colours:
             residual = colour.of(loads) - colour.product(surrounded)
             colour.of(inner).add_(contract(colour.inverse, residual))
         return inner
-
-    def jacobi(self, fields: Nodes, loads: Nodes, damping: float) -> Nodes:
-        """U ← u + ω D⁻¹ (b − A u)."""
-        residual = loads - self.apply(fields)
-        step = torch.empty_like(fields)
-        for colour in self.colours:
-            colour.of(step).copy_(contract(colour.inverse, colour.of(residual)))
-        return fields + damping * step
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,17 +89,16 @@ class Multigrid:
 
     levels: tuple[Level, ...]
     coarse_inverse: Float[Tensor, "batch coarse coarse"]
-    smoothing: Smoothing
 
     @classmethod
-    def of(cls, operator: DiscreteOperator, smoothing: Smoothing = DEFAULT) -> "Multigrid":
+    def of(cls, operator: DiscreteOperator) -> "Multigrid":
         """Build the coarse operators of a batch."""
         stencil = padded_stencil(operator)
         levels = [level_of(stencil)]
         while min(stencil.shape[-2:]) - 1 > COARSEST_PIXELS:
             stencil = coarsen(stencil)
             levels.append(level_of(stencil))
-        return cls(tuple(levels), dense_inverse(stencil), smoothing)
+        return cls(tuple(levels), dense_inverse(stencil))
 
     def v_cycle(self, residual: Nodes) -> Nodes:
         """M⁻¹ r."""
@@ -146,10 +118,10 @@ class Multigrid:
         if depth == len(self.levels) - 1:
             return (self.coarse_inverse @ loads.flatten(1)[..., None]).view(loads.shape)
         level = self.levels[depth]
-        fields = level.smooth(torch.zeros_like(loads), loads, self.smoothing, upwards=False)
+        fields = level.smooth(torch.zeros_like(loads), loads, upwards=False)
         residual = (loads - level.apply(fields)) * level.active
         correction = self._cycle(restrict(residual) * self.levels[depth + 1].active, depth + 1)
-        return level.smooth(fields + prolong(correction) * level.active, loads, self.smoothing, upwards=True)
+        return level.smooth(fields + prolong(correction) * level.active, loads, upwards=True)
 
 
 def contract(blocks: BlockDiagonal, fields: Nodes) -> Nodes:

@@ -122,11 +122,6 @@ def factorise(operator: DiscreteOperator, settings: Elimination = DEFAULT) -> Fa
     return Factors(plan, operator.free, tuple(steps))
 
 
-def solve(operator: DiscreteOperator, loads: Fields, settings: Elimination = DEFAULT) -> Fields:
-    """Solve A u = b of each case, for one load or for several along a last axis."""
-    return factorise(operator, settings).solve(loads)
-
-
 def partition_of(operator: DiscreteOperator) -> Partition:
     """Return the boxes of an operator's grid."""
     height, width = operator.mask.shape[1:]

@@ -85,11 +85,6 @@ class Partition:
         """Return how many of them are eliminated."""
         return self.merges[level - 1].eliminated if level else self.inside
 
-    @property
-    def num_unknowns(self) -> int:
-        """Size of a vector on the padded grid."""
-        return (self.shape[0] + 1) * (self.shape[1] + 1) * self.components
-
     def flatten(self, fields: Tensor) -> Tensor:
         """Number `[batch, component, rows, columns, ...]` as the boxes do: `[batch, unknown, ...]`."""
         down, right = self.shape[0] - self.height, self.shape[1] - self.width
