@@ -11,6 +11,7 @@ from disol.data.recipe import Recipe
 from disol.fem import ELEMENTS, Element, forms
 from disol.grid import Grid
 from disol.problems.heat import HeatProblem
+from disol.problems.problem import component_pattern
 from disol.problems.table import find_conventions
 from disol.solvers import DiscreteOperator, solve_batch, step_batch
 from disol.solvers.loads import pixel_means
@@ -31,9 +32,9 @@ def solve_on(device: torch.device, recipe: Recipe, systems: Arrays) -> Solved:
         return solve_heat(recipe, element, operator, loads, initial)
     solution = solve_batch(operator, loads)
     fields = pixel_means(solution.nodes) * domain[:, None]
-    if len(recipe.equation.fields) > 1 and rules.component_patterns:
+    if recipe.equation.scales_fields_separately(rules):
         amplitude = fields.abs().amax(dim=(2, 3))
-        pattern = (0.5 + 0.5 * divide(fields, amplitude)) * (domain[:, None] & (amplitude > 0)[..., None, None])
+        pattern = component_pattern(fields, amplitude[..., None, None], domain[:, None])
     else:
         amplitude = fields.abs().amax(dim=(1, 2, 3))
         pattern = divide(fields, amplitude)
@@ -54,7 +55,7 @@ def solve_heat(recipe: Recipe, element: Element, operator: DiscreteOperator, loa
     return Solved(to_numpy(pattern.float()), to_numpy(amplitude), len(evolution.fallbacks))
 
 
-def divide(fields: Pixels, amplitude: Float[Tensor, "case *field"]) -> Pixels:
+def divide(fields: Pixels, amplitude: Float[Tensor, " case"]) -> Pixels:
     """U / amplitude, 0 where the amplitude is."""
     size = torch.where(amplitude > 0, amplitude, 1.0)
     return fields / size.reshape(*size.shape, *[1] * (fields.ndim - size.ndim))

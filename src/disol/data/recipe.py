@@ -114,7 +114,7 @@ class Recipe:
             resolution=self.resolution,
             num_cases=num_cases,
             times=self.times,
-            component_amplitudes=len(equation.fields) > 1 and find_conventions(self.conventions).component_patterns,
+            component_amplitudes=equation.scales_fields_separately(find_conventions(self.conventions)),
         )
 
 

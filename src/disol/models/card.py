@@ -59,7 +59,7 @@ class Card:
             fields=list(problem.fields),
             conventions=rules.name,
             resolution=resolution,
-            normalisation="component" if rules.component_patterns and len(problem.fields) > 1 else "joint",
+            normalisation="component" if problem.scales_fields_separately(rules) else "joint",
             storage=storage,
         )
 

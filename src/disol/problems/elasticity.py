@@ -99,7 +99,7 @@ class ElasticityProblem(Problem):
         nodes = self.system(terms, conventions, element).solve()
         domain = terms["domain"]
         field = pixel_means(nodes) * domain
-        if conventions.component_patterns:
+        if self.scales_fields_separately(conventions):
             return Exact(self.name, domain, field, *normalise_components(field, domain), nodes)
         return Exact(self.name, domain, field, *normalise(field, domain), nodes)
 

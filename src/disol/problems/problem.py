@@ -119,6 +119,10 @@ class Problem(ABC):
             float32_array(name, value, out=self.channels.select(stacked, name))
         return stacked
 
+    def scales_fields_separately(self, conventions: Conventions) -> bool:
+        """Tell whether each field has a pattern and an amplitude of its own."""
+        return conventions.component_patterns and len(self.fields) > 1
+
     @abstractmethod
     def check(self, terms: Terms) -> Terms:
         """Read the terms a user gave, or say what is wrong with them."""
@@ -155,7 +159,7 @@ def normalise_components(
 
 
 def component_pattern(
-    field: Float[np.ndarray, "*shape"], size: Float[np.ndarray, "..."], domain: Bool[np.ndarray, "..."]
-) -> Float[np.ndarray, "*shape"]:
-    """½ + ½ U_c / size on the domain, 0 outside; a component of size 0 has a zero pattern."""
-    return np.where((size > 0) & domain, 0.5 + 0.5 * (field / np.where(size > 0, size, 1.0)), 0.0)
+    field: Float[Any, "*shape"], size: Float[Any, "..."], domain: Bool[Any, "..."]
+) -> Float[Any, "*shape"]:
+    """½ + ½ U_c / size on the domain, 0 outside, of arrays or tensors; a component of size 0 has a zero pattern."""
+    return (0.5 + 0.5 * (field / (size + (size == 0)))) * ((size > 0) & domain)
