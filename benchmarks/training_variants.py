@@ -97,7 +97,7 @@ def plain_steps(network: Network, cases: DeviceCases) -> Steps:
 def own_steps(network: Network, cases: DeviceCases, symmetries: Symmetries, variant: Variant, device: str) -> Steps:
     """Return the loop of this package: symmetries, clipped gradients and averaged weights included."""
     if not variant.kernels:
-        convolution.MOST_NARROW_CHANNELS = 0
+        convolution.MOST_CHANNELS = 0  # type: ignore[attr-defined]
     chosen = {"batch": variant.batch, "precision": variant.precision, "compile": variant.compile}
     training = Training(launch(device), network, RECIPES["fast"].changed(chosen))
 

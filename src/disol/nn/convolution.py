@@ -4,9 +4,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from disol.nn.activation import GELU
-from disol.nn.precision import HAS_KERNELS, computes_in_bfloat16
+from disol.nn.precision import HAS_KERNELS, MOST_CHANNELS, computes_in_bfloat16
 
-MOST_NARROW_CHANNELS = 64
 if HAS_KERNELS:
     from disol.nn.narrow_convolution import narrow_convolution
 
@@ -25,7 +24,7 @@ class Stencil(nn.Conv2d):
         self, features: Float[Tensor, "batch in_channel height width"]
     ) -> Float[Tensor, "batch channel height width"]:
         """Convolve."""
-        is_narrow = max(self.in_channels, self.out_channels) <= MOST_NARROW_CHANNELS
+        is_narrow = max(self.in_channels, self.out_channels) <= MOST_CHANNELS
         if not (HAS_KERNELS and is_narrow and computes_in_bfloat16(features)):
             return super().forward(features)
         convolved = narrow_convolution(features, self.weight)

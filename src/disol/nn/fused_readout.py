@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.library import triton_op, wrap_triton
 from torch.nn import functional
 
-from disol.nn.narrow_convolution import MOST_CHANNELS, MOST_PIXELS, padded
+from disol.nn.narrow_convolution import MOST_PIXELS, padded
+from disol.nn.precision import MOST_CHANNELS
 from disol.nn.readout_kernels import read_out
 
 PIXELS_OF_A_BLOCK = 128

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
+from disol.nn.precision import MOST_CHANNELS
 from disol.nn.stencil_kernels import convolve, correlate
 
-MOST_CHANNELS = 64
 # Pixels are counted in 32 bits on the device, with room for the last block to run over the end.
 MOST_PIXELS = 2**30
 # The smallest side of a matrix product on tensor cores.

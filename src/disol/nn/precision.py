@@ -12,6 +12,7 @@ HAS_KERNELS = (
     and torch.cuda.is_bf16_supported(including_emulation=False)
     and find_spec("triton") is not None
 )
+MOST_CHANNELS = 64  # that they take, of any layer
 
 
 def computes_in_bfloat16(features: Tensor) -> bool:

@@ -7,9 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from disol.nn.activation import GELU
-from disol.nn.precision import HAS_KERNELS, predicts_in_bfloat16
+from disol.nn.precision import HAS_KERNELS, MOST_CHANNELS, predicts_in_bfloat16
 
-MOST_FUSED_CHANNELS = 64
 if HAS_KERNELS:
     from disol.nn.fused_readout import fused_readout
 
@@ -57,7 +56,7 @@ class Readout(nn.Module):
         """Return the outputs of each pixel."""
         layers = [layer for layer in self.head if isinstance(layer, nn.Conv2d)]
         widest = max(assembled.shape[1], *[layer.out_channels for layer in layers])
-        if HAS_KERNELS and predicts_in_bfloat16(assembled) and widest <= MOST_FUSED_CHANNELS:
+        if HAS_KERNELS and predicts_in_bfloat16(assembled) and widest <= MOST_CHANNELS:
             stencil = self.attention.convolution.weight if isinstance(self.attention, SpatialAttention) else None
             return fused_readout(assembled, stencil, layers)
         return self.head(self.attention(assembled))
