@@ -188,6 +188,9 @@ def read_options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.data is not None and not options.tests:
         parser.error("--data needs --tests, the files to measure the runs on.")
+    for name in ("jobs", "together"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}.")
     if options.together is not None:
         if options.budget is not None:
             parser.error("--budget is for runs of known length, --together is not.")

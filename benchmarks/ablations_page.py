@@ -22,8 +22,8 @@ Column = tuple[str, str]  # a test file and a metric
 
 
 def read_results(out: Path) -> list[Result]:
-    """Read the results of the finished runs."""
-    return [json.loads(path.read_text()) for path in sorted(out.glob("*-seed*.json"))]
+    """Read the results of the finished runs; those of earlier versions do not say that they trained alone, but did."""
+    return [{"alone": True, **json.loads(path.read_text())} for path in sorted(out.glob("*-seed*.json"))]
 
 
 def of_variants(results: list[Result]) -> dict[str, list[Result]]:
@@ -42,6 +42,14 @@ def values_of(own: list[Result], column: Column) -> list[float]:
     """Return the mean error over cases, one number for each seed."""
     test, metric = column
     return [result["tests"][test][metric]["mean"] for result in own]
+
+
+def told_names(variants: dict[str, list[Result]]) -> dict[str, str]:
+    """Name the variants, with their numbers of seeds where these differ."""
+    counts = {name: len(own) for name, own in variants.items()}
+    if len(set(counts.values())) == 1:
+        return {name: name for name in counts}
+    return {name: f"{name}, {count} seed{'s' * (count > 1)}" for name, count in counts.items()}
 
 
 def title(column: Column) -> str:
@@ -74,30 +82,31 @@ def values_table(variants: dict[str, list[Result]], columns: list[Column]) -> st
     heading = ["variant", "setting", "seeds", "parameters", "cases/s", "epochs", *map(title, columns)]
     rows = []
     for name, own in variants.items():
-        speed = statistics.mean(result["cases_per_second"] for result in own if result["alone"])
+        speeds = [result["cases_per_second"] for result in own if result["alone"]]
+        speed = f"{statistics.mean(speeds):.0f}" if speeds else "-"
         epochs = statistics.mean(result["epochs"] for result in own)
         setting = " ".join(f"`{override}`" for override in VARIANTS[name]) or "recipe `fast`"
-        known = [name, setting, str(len(own)), f"{own[0]['parameters']:,}", f"{speed:.0f}", f"{epochs:.0f}"]
+        known = [name, setting, str(len(own)), f"{own[0]['parameters']:,}", speed, f"{epochs:.0f}"]
         rows.append([*known, *(spread(values_of(own, column)) for column in columns)])
     return table(heading, rows)
 
 
 def changes_table(variants: dict[str, list[Result]], columns: list[Column]) -> str:
     """Return how every variant differs from the base."""
-    base = variants[BASE]
+    base, names = variants[BASE], told_names(variants)
     rows = [
-        [name, *(change(values_of(own, column), values_of(base, column)) for column in columns)]
+        [names[name], *(change(values_of(own, column), values_of(base, column)) for column in columns)]
         for name, own in variants.items()
         if name != BASE
     ]
-    return table(["against the base", *map(title, columns)], rows)
+    return table([f"against the {names[BASE]}", *map(title, columns)], rows)
 
 
 def findings(variants: dict[str, list[Result]], columns: list[Column]) -> str:
     """Say which variants are better or worse, and where."""
-    base = variants[BASE]
+    base, names = variants[BASE], told_names(variants)
     verdicts = {
-        name: {column: verdict(values_of(own, column), values_of(base, column)) for column in columns}
+        names[name]: {column: verdict(values_of(own, column), values_of(base, column)) for column in columns}
         for name, own in variants.items()
         if name != BASE
     }
@@ -115,16 +124,17 @@ def findings(variants: dict[str, list[Result]], columns: list[Column]) -> str:
 
 
 def chance(variants: dict[str, list[Result]]) -> str:
-    """Say how often a verdict is wrong."""
-    seeds = len(variants[BASE]), max(len(own) for own in variants.values())
-    if min(seeds) < FEWEST_SEEDS:
+    """Say how often a verdict is wrong, at most: where the variant has the fewest seeds that give one."""
+    base = len(variants[BASE])
+    others = [len(own) for name, own in variants.items() if name != BASE and len(own) >= FEWEST_SEEDS]
+    if base < FEWEST_SEEDS or not others:
         return "One seed says nothing about the spread, so there are no verdicts yet."
-    wrong = 2 / math.comb(sum(seeds), seeds[0])
+    wrong = 2 / math.comb(base + min(others), base)
     return (
         "A variant is `better` in a column if the errors of all its seeds are below those of all seeds of the base, "
-        f"`worse` if all are above. Of two variants that are equally good, {seeds[0]} and {seeds[1]} seeds are told "
-        f"apart by chance in {100 * wrong:.0f} % of all comparisons, and the columns of a row come from the same runs: "
-        "a verdict whose change is no larger than the spread of the base is a hint, not a finding."
+        f"`worse` if all are above. Of two variants that are equally good, {base} and {min(others)} seeds or more are "
+        f"told apart by chance in at most {100 * wrong:.0f} % of all comparisons, and the columns of a row come from "
+        "the same runs: a verdict whose change is no larger than the spread of the base is a hint, not a finding."
     )
 
 
@@ -134,14 +144,20 @@ def measured_time(results: list[Result]) -> str:
     return f" (measured: {min(seconds):.1f} to {max(seconds):.1f} s)" if seconds else ""
 
 
-def sharing(results: list[Result]) -> str:
+def sharing(variants: dict[str, list[Result]]) -> str:
     """Tell of the runs that trained beside each other, if there are any."""
-    shared = sum(not result["alone"] for result in results)
+    alone = {name: [result["seed"] for result in own if result["alone"]] for name, own in variants.items()}
+    shared = sum(len(own) for own in variants.values()) - sum(map(len, alone.values()))
     if not shared:
         return ""
+    if all(alone[name] == [own[0]["seed"]] for name, own in variants.items()):
+        told = f"That is how the first seed of every variant was trained; {shared} runs of other seeds"
+    else:
+        runs = "; ".join(f"{name}, seed {' and '.join(map(str, seeds))}" for name, seeds in alone.items() if seeds)
+        told = f"That is how these were trained: {runs or 'none'}. The other {shared} runs"
     return (
-        f" That is how the first seed of every variant was trained; {shared} runs of other seeds trained beside each "
-        "other on the same GPU, each for as many epochs as the first seed of its variant. Cases/s are those alone."
+        f" {told} trained beside each other on the same GPU, each for as many epochs as the seed of its variant that "
+        "was alone. Cases/s are those alone."
     )
 
 
@@ -185,7 +201,7 @@ def page(results: list[Result], write: Path | None) -> list[str]:
         f"with the conventions `{data['conventions']}`, trained on a file of {data['cases']} cases, recipe `fast` and "
         f"the published network but for the one setting named.{everywhere} Every run trains for "
         f"{60 * first['minutes']:g} s{measured_time(results)}, validation included, loading and compiling not, while "
-        f"no other run trains: a variant that is slower sees fewer cases.{sharing(results)} Tested on other seeds of "
+        f"no other run trains: a variant that is slower sees fewer cases.{sharing(variants)} Tested on other seeds of "
         f"the generator: {tests}. Errors are means over cases; each cell is the mean over the seeds of training, with "
         "the smallest and the largest.",
         f"Machine: {' and '.join(sorted({result['machine'] for result in results}))}.",

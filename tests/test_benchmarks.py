@@ -1,5 +1,6 @@
 """Pages of benchmarks say what was measured, and nothing about what was not."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))  # scripts, which import each other by name
 
+import ablations  # noqa: E402
+import ablations_page  # noqa: E402
 import scaling  # noqa: E402
 import training  # noqa: E402
 from training_variants import RIVAL  # noqa: E402
@@ -45,3 +48,59 @@ def test_a_chart_leaves_out_problems_without_a_measured_variant(tmp_path: Path) 
 def test_growth_is_told_as_far_as_it_was_measured(sides: list[int], memory: float, expected: str | None) -> None:
     told = scaling.growth(sides, [float(side**3) for side in sides], [memory * side**2 for side in sides])
     assert told == [] if expected is None else told[0].startswith(expected)
+
+
+def study(folder: Path, runs: dict[str, list[bool | None]]) -> list[dict[str, object]]:
+    """Write a study, one run for each seed: alone, beside others, or of a version that does not say; and read it."""
+    for variant, alone in runs.items():
+        for seed, is_alone in enumerate(alone):
+            error = {"mean": 1e-2 + 1e-4 * seed + 1e-3 * (variant != ablations_page.BASE)}
+            result = {
+                "variant": variant,
+                "seed": seed,
+                "minutes": 3.0,
+                "set": [],
+                "data": {"problem": "poisson", "conventions": "paper", "cases": 9},
+                "parameters": 7,
+                "epochs": 5,
+                "cases_per_second": 1000.0,
+                "training_seconds": None,
+                "tests": {"id": {"cases": 3, "rel_l2": error, "grid_mae": error}},
+                "machine": "a machine",
+            }
+            told = result if is_alone is None else result | {"alone": is_alone}
+            (folder / f"{variant.replace(' ', '-')}-seed{seed}.json").write_text(json.dumps(told))
+    return ablations_page.read_results(folder)
+
+
+def test_studies_of_earlier_versions_trained_every_run_alone(tmp_path: Path) -> None:
+    text = "\n".join(ablations_page.page(study(tmp_path, {"base": [None, None], "no averaging": [None, None]}), None))
+    assert "beside each other" not in text
+    assert "| no averaging | `train.averaging=0` | 2 | 7 | 1000 |" in text
+    assert "2 and 2 seeds or more are told apart by chance in at most 33 %" in text
+    assert "Worse than the base: no averaging (" in text
+
+
+def test_the_speed_of_a_variant_that_never_trained_alone_is_unknown(tmp_path: Path) -> None:
+    runs = {"base": [True, False, False], "no averaging": [False, False], "coarse sweeps": [True]}
+    text = "\n".join(ablations_page.page(study(tmp_path, runs), None))
+    assert "| no averaging | `train.averaging=0` | 2 | 7 | - |" in text
+    assert "trained: base, seed 0; coarse sweeps, seed 0. The other 4 runs trained beside each other" in text
+    assert "first seed of every variant" not in text
+    assert "| against the base, 3 seeds |" in text
+    assert "| no averaging, 2 seeds |" in text
+    assert "Too few seeds for a verdict: coarse sweeps, 1 seed." in text
+    assert "3 and 2 seeds or more are told apart by chance in at most 20 %" in text
+
+
+def test_the_first_seeds_are_told_to_have_trained_alone_where_they_did(tmp_path: Path) -> None:
+    text = "\n".join(ablations_page.page(study(tmp_path, {"base": [True, False], "no averaging": [True, False]}), None))
+    assert "That is how the first seed of every variant was trained; 2 runs of other seeds trained beside" in text
+
+
+@pytest.mark.parametrize("option", ["--jobs", "--together"])
+def test_no_runs_at_once_are_refused(option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["ablations.py", "--out", str(tmp_path), option, "0"])
+    with pytest.raises(SystemExit, match="2"):
+        ablations.read_options()
+    assert f"{option} must be at least 1, got 0" in capsys.readouterr().err
