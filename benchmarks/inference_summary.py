@@ -47,7 +47,7 @@ NOTES = {
 }
 TESTS = {"id": "in distribution", "all": "shifted by `all`", "shapes": "on named shapes with holes"}
 PAGES = {
-    "inference": "every engine with its limits, on a GPU and on its CPU",
+    "inference": "every engine with its limits",
     "inference-cpu": "every engine on a small CPU",
     "training": "cases per second of training, and what makes it fast",
     "ablations": "what each part of the network is worth, at equal training time",
@@ -85,7 +85,9 @@ def summary(rows: Rows, folder: Path, keep: bool) -> list[str]:
         *section("## Where a network does not pay", losses(times)),
         "## Details",
         "\n".join(
-            f"- [{name}](benchmarks/{name}.md): {PAGES[name]}" for name in PAGES if (folder / f"{name}.md").exists()
+            f"- [{name}](benchmarks/{name}.md): {told}"
+            for name, told in (PAGES | {"inference": f"{PAGES['inference']}, {told_devices(rows)}"}).items()
+            if (folder / f"{name}.md").exists()
         ),
     ]
 
@@ -102,6 +104,14 @@ def told_machines(rows: Rows) -> str:
     threads = " or ".join(sorted({str(row["threads"]) for row in cpu}))
     on_cpu = f" CPU: {machines(cpu)}; threads there: {threads} for networks, 1 for the reference solver." if cpu else ""
     return f"GPU: {machines(rows_of('gpu', rows))}.{on_cpu}"
+
+
+def told_devices(rows: Rows) -> str:
+    """Say where the engines were measured: on a GPU, on the CPU beside it, or on another one."""
+    gpu, cpu = ({row["machine"] for row in rows_of(part, rows)} for part in ("gpu", "cpu"))
+    if gpu and cpu:
+        return "on a GPU and on its CPU" if gpu == cpu else "on a GPU and on the CPU of another machine"
+    return "on a GPU" if gpu else "on a CPU"
 
 
 def notes(times: dict[str, Times]) -> str:
@@ -158,14 +168,24 @@ def times_table(times: dict[str, Times], number: int, unit: float) -> str:
 
 
 def told_batches(rows: Rows) -> str:
-    """Say how many cases `many` are."""
-    batches: dict[str, dict[str, int]] = {}
+    """Say how many cases `many` are, of each way where they differ."""
+    batches: dict[str, dict[str, dict[str, int]]] = {}
     for row in rows_of("gpu", rows):
-        verb = "predicted" if "bandwidth" in row else "solved"
-        batches.setdefault(row["problem"], {})[verb] = row["batches"][-1]["cases"]
-    told = [f"{problem} {', '.join(f'{n} {verb}' for verb, n in found.items())}" for problem, found in batches.items()]
+        ways = batches.setdefault(row["problem"], {}).setdefault("predicted" if "bandwidth" in row else "solved", {})
+        ways[row["way"]] = row["batches"][-1]["cases"]
+    told = [
+        f"{problem} {', '.join(told_cases(verb, ways) for verb, ways in found.items())}"
+        for problem, found in batches.items()
+    ]
     on_cpu = [f"on the CPU {CPU_BATCH}"] if rows_of("cpu", rows) else []
     return f"Cases at once: {'; '.join(told + on_cpu)}."
+
+
+def told_cases(verb: str, ways: dict[str, int]) -> str:
+    """Say how many cases were predicted or solved at once."""
+    if len(set(ways.values())) == 1:
+        return f"{next(iter(ways.values()))} {verb}"
+    return ", ".join(f"{cases} {verb} by `{way}`" for way, cases in ways.items())
 
 
 def told_errors(row: Row) -> str:

@@ -11,8 +11,10 @@ sys.path.append(str(ROOT / "benchmarks"))  # scripts, which import each other by
 
 import ablations  # noqa: E402
 import ablations_page  # noqa: E402
+import inference_summary  # noqa: E402
 import scaling  # noqa: E402
 import training  # noqa: E402
+from inference_ways import CPU, EXACT, FAST, SOLUTION  # noqa: E402
 from training_variants import RIVAL  # noqa: E402
 
 
@@ -104,3 +106,26 @@ def test_no_runs_at_once_are_refused(option: str, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SystemExit, match="2"):
         ablations.read_options()
     assert f"{option} must be at least 1, got 0" in capsys.readouterr().err
+
+
+def ways_of_poisson(cases: dict[str, int], machine_of_cpu: str) -> dict[str, dict[str, dict[str, object]]]:
+    rows: dict[str, dict[str, object]] = {
+        way: {"batches": [{"cases": 1}, {"cases": many}], "machine": "a machine"} for way, many in cases.items()
+    }
+    rows[FAST]["bandwidth"] = 1e12
+    rows[CPU] = {"machine": machine_of_cpu}
+    return {"poisson": {way: {"problem": "poisson", "way": way, **row} for way, row in rows.items()}}
+
+
+def test_cases_at_once_are_those_of_each_way() -> None:
+    differing = ways_of_poisson({FAST: 64, EXACT: 26, SOLUTION: 32}, "a machine")
+    told = f"poisson 64 predicted, 26 solved by `{EXACT}`, 32 solved by `{SOLUTION}`;"
+    assert told in inference_summary.told_batches(differing)
+    alike = ways_of_poisson({FAST: 64, EXACT: 32, SOLUTION: 32}, "a machine")
+    assert "poisson 64 predicted, 32 solved;" in inference_summary.told_batches(alike)
+
+
+def test_the_cpu_of_a_gpu_is_told_from_another_one() -> None:
+    beside, elsewhere = (ways_of_poisson({FAST: 64}, machine) for machine in ("a machine", "another"))
+    assert inference_summary.told_devices(beside) == "on a GPU and on its CPU"
+    assert inference_summary.told_devices(elsewhere) == "on a GPU and on the CPU of another machine"
