@@ -105,7 +105,7 @@ def test_fragmented_boundaries_have_one_to_three_outer_segments_and_often_one_on
 
 
 def test_holes_have_the_size_of_the_paper_and_some_are_concave():
-    holes = [disol.draw("poisson", 3, index, shift="topology", resolution=16).geometry.holes[0] for index in range(100)]
+    holes = [disol.draw("poisson", 3, index, shift="topology", resolution=16).geometry.holes[0] for index in range(40)]
     extents = [np.ptp(hole.points, axis=0).max() for hole in holes]
     assert 0.1 < min(extents) < 0.18  # of points drawn in a box with a side from 0.2 to 0.4, rounded by a spline
     assert 0.33 < max(extents) <= 0.4
