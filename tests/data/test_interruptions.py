@@ -15,9 +15,11 @@ from disol.data import generate, open_store
 NUM_CASES = 250
 OPTIONS = {"seed": 9, "resolution": 16}
 SCRIPT = f"""
-import sys
+import signal, sys
 from disol.data import generate
 if __name__ == "__main__":
+    # In the background of a shell, where the tests may run, it is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     generate("poisson", {NUM_CASES}, sys.argv[1], seed=9, resolution=16, workers=2, chunk=2, resume=True)
 """
 
