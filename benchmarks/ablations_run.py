@@ -111,20 +111,18 @@ def main() -> None:
     options = parser.parse_args()
     name = file_of(options.variant, options.seed)
     folder = options.out / name
+    epochs = [] if options.epochs is None else [f"train.epochs={options.epochs}"]
     with (options.out / "turn.lock").open("w") as turn:
         TurnClock.turn = turn
         if options.epochs is None:
             run.Clock = TurnClock  # type: ignore[attr-defined]
-            budget: dict[str, Any] = {"minutes": options.minutes, "overrides": []}
-        else:
-            budget = {"minutes": None, "overrides": [f"train.epochs={options.epochs}"]}
         report = train(
             open_store(options.data).settings.problem,
             options.data,
             folder,
             recipe="fast",
-            overrides=[*options.set, *VARIANTS[options.variant], *budget["overrides"]],
-            minutes=budget["minutes"],
+            overrides=[*options.set, *VARIANTS[options.variant], *epochs],
+            minutes=options.minutes if options.epochs is None else None,
             resume=True,
             device=options.device,
             seed=options.seed,

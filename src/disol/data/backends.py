@@ -1,6 +1,6 @@
 """Where cases are solved: in the processes that draw them, or many at a time on a device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from disol.data.packing import DERIVED, encoding_of
 from disol.data.recipe import Recipe
 from disol.fem import ELEMENTS
 from disol.grid import Grid
-from disol.problems import solve_exact
+from disol.problems import Exact, solve_exact
 from disol.problems.heat import HeatProblem
 from disol.problems.problem import Terms
 from disol.problems.table import find_conventions
@@ -122,13 +122,7 @@ def solve_cases(recipe: Recipe, cases: range) -> Arrays:
 
     def solve(index: int) -> Arrays:
         case = recipe.draw(index)
-        exact = solve_exact(case, **times)
-        amplitude = np.asarray(exact.amplitude, dtype=np.float64)
-        return {
-            **named_channels(case.channels, case.inputs),
-            "pattern": exact.pattern.astype(np.float32),
-            "amplitude": amplitude,
-        }
+        return solved_case(case.channels, case.inputs, solve_exact(case, **times))
 
     return stack_cases(solve, cases)
 
@@ -162,7 +156,21 @@ def stack_cases(work: Callable[[int], Arrays], cases: range) -> Arrays:
             done.append(work(index))
         except ValueError as error:
             raise ValueError(f"Case {index} failed: {error}") from error
-    return {name: np.stack([arrays[name] for arrays in done]) for name in done[0]}
+    return stack_rows(done)
+
+
+def stack_rows(rows: Sequence[Arrays]) -> Arrays:
+    """Stack the arrays of cases, name by name."""
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def solved_case(channels: ChannelLayout, inputs: Float32[np.ndarray, "channel height width"], exact: Exact) -> Arrays:
+    """Return what is stored of a case that is solved."""
+    return {
+        **named_channels(channels, inputs),
+        "pattern": exact.pattern.astype(np.float32),
+        "amplitude": np.asarray(exact.amplitude, dtype=np.float64),
+    }
 
 
 def named_channels(channels: ChannelLayout, inputs: Float32[np.ndarray, "channel height width"]) -> Arrays:

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
-from disol.data.backends import named_channels
+from disol.data.backends import solved_case, stack_rows
 from disol.data.layout import Arrays
 from disol.data.recipe import Recipe, StoreSettings
 from disol.data.store import create_store
@@ -56,8 +54,7 @@ def write_cases(
             closing(in_order(solving.solve, enumerate(cases), count)) as solved,
         ):
             for start in range(0, len(cases), CHUNK):
-                rows = list(islice(solved, CHUNK))
-                writer.write_chunk(start, {name: np.stack([row[name] for row in rows]) for name in rows[0]})
+                writer.write_chunk(start, stack_rows(list(islice(solved, CHUNK))))
     return target
 
 
@@ -102,8 +99,4 @@ class OwnCases:
                 f"{posed.grid.height} x {posed.grid.width}. Bring it to that grid."
             )
         exact = self.equation.solve(posed.terms, posed.rules, ELEMENTS["q1"](grid.h))
-        return {
-            **named_channels(self.equation.channels, self.equation.encode(posed.terms, posed.rules)),
-            "pattern": exact.pattern.astype(np.float32),
-            "amplitude": np.asarray(exact.amplitude, dtype=np.float64),
-        }
+        return solved_case(self.equation.channels, self.equation.encode(posed.terms, posed.rules), exact)

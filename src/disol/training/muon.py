@@ -45,7 +45,8 @@ class Muon(torch.optim.Optimizer):
         """Move matrices along their orthogonalised momentum, as Nesterov has it."""
         gradients = gradients_of(weights)
         for weight in weights:
-            self.state[weight].setdefault("momentum", torch.zeros_like(weight))
+            if not self.state[weight]:
+                self.state[weight]["momentum"] = torch.zeros_like(weight)
         momenta = [self.state[weight]["momentum"] for weight in weights]
         torch._foreach_mul_(momenta, group["momentum"])
         torch._foreach_add_(momenta, gradients)
