@@ -24,7 +24,7 @@ from pathlib import Path
 from disol.devices import find_device
 from inference_page import details
 from inference_rows import Rows, keep_row, known_rows, measured, missing_ways, rows_of, without_trials
-from inference_subject import model_of, weights_of
+from inference_subject import model_of, weights_of, with_errors_of_today
 from inference_summary import summary
 from inference_ways import PREDICTED
 from report import publish
@@ -81,7 +81,8 @@ def main() -> None:
         options.parts = ["gpu", "cpu"] if find_device(options.device).type == "cuda" else ["cpu"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit ends the workers, too
     measure_missing(options)
-    write_pages(without_trials(known_rows(options.out)), options.write)
+    known = without_trials(known_rows(options.out))
+    write_pages({problem: with_errors_of_today(problem, rows) for problem, rows in known.items()}, options.write)
 
 
 if __name__ == "__main__":

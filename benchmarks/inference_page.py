@@ -35,7 +35,9 @@ def details(rows: Rows) -> list[str]:
 
 def told_model(row: Row) -> str:
     """Say which weights were measured."""
-    return row["model"] if row["weights"] == row["model"] else f"`{row['model']}`"
+    if row["weights"] == row["model"]:
+        return str(row["model"])
+    return f"`{row['model']}`" + " (timed with earlier weights)" * row.get("earlier_weights", False)
 
 
 def gpu_section(rows: list[Row]) -> list[str]:

@@ -11,6 +11,8 @@ sys.path.append(str(ROOT / "benchmarks"))  # scripts, which import each other by
 
 import ablations  # noqa: E402
 import ablations_page  # noqa: E402
+import inference_page  # noqa: E402
+import inference_subject  # noqa: E402
 import inference_summary  # noqa: E402
 import scaling  # noqa: E402
 import training  # noqa: E402
@@ -123,6 +125,23 @@ def test_cases_at_once_are_those_of_each_way() -> None:
     assert told in inference_summary.told_batches(differing)
     alike = ways_of_poisson({FAST: 64, EXACT: 32, SOLUTION: 32}, "a machine")
     assert "poisson 64 predicted, 32 solved;" in inference_summary.told_batches(alike)
+
+
+def test_errors_are_those_of_the_model_that_is_shipped_today() -> None:
+    row = {"problem": "poisson", "model": "poisson", "rel_l2": {"id": 0.5}}
+    today = inference_subject.weights_of(inference_subject.model_of("poisson")[1])
+    rows: dict[str, dict[str, object]] = {
+        FAST: row | {"weights": today},
+        EXACT: row | {"weights": "earlier"},
+        SOLUTION: row | {"model": "random weights", "weights": "random weights"},
+        CPU: {"problem": "poisson", "error": "out of memory"},
+    }
+    found = inference_subject.with_errors_of_today("poisson", rows)
+    assert found[FAST]["rel_l2"]["id"] < 0.02
+    assert found[FAST]["rel_l2"] == found[EXACT]["rel_l2"]
+    assert [found[way] for way in (SOLUTION, CPU)] == [rows[way] for way in (SOLUTION, CPU)]
+    told = {way: inference_page.told_model(found[way]) for way in (FAST, EXACT, SOLUTION)}
+    assert told == {FAST: "`poisson`", EXACT: "`poisson` (timed with earlier weights)", SOLUTION: "random weights"}
 
 
 def test_the_cpu_of_a_gpu_is_told_from_another_one() -> None:
