@@ -107,7 +107,7 @@ def test_the_seed_decides_the_first_weights_and_the_order_of_cases(
     assert first != other
 
 
-def test_the_rate_falls_from_step_to_step(train_small: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_has_the_rate_of_its_middle(train_small: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     moments, step = [], Training.step
 
     def record(training, batch, progress):
@@ -116,7 +116,7 @@ def test_the_rate_falls_from_step_to_step(train_small: Train, monkeypatch: pytes
 
     monkeypatch.setattr(Training, "step", record)
     train_small("run", epochs=2)
-    assert moments == pytest.approx([number / 8 for number in range(8)])
+    assert moments == pytest.approx([(number + 0.5) / 8 for number in range(8)])
 
 
 def test_validation_of_heat_is_not_random(train_small: Train, tmp_path: Path) -> None:

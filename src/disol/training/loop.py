@@ -103,7 +103,8 @@ class Training:
         total = torch.zeros((), device=self.fabric.device)
         batches = plan.batches(cases, symmetries, self.share)
         for number, batch in enumerate(islice(batches, pace.batches)):
-            total += self.step(batch, pace.progress(number))
+            # The rate of the middle of a step: at its start that of the first would be 0, and the step in vain.
+            total += self.step(batch, (pace.progress(number) + pace.progress(number + 1)) / 2)
             tell(pace.progress(number + 1))
         self.copy_buffers()
         return reduce(self.fabric, total, "mean") / pace.batches
