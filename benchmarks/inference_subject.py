@@ -12,7 +12,7 @@ from disol.inference.loading import PRETRAINED, list_pretrained
 from disol.models import Checkpoint, create_model, load_checkpoint
 from disol.models.card import Card
 from disol.models.checkpoint import WEIGHTS
-from disol.models.known_errors import headline
+from disol.models.known_errors import headline, headline_times
 from disol.problems.heat import TRAINED_UNTIL
 from disol.problems.table import find_problem
 from workers import Row
@@ -92,11 +92,10 @@ def describe(subject: Subject) -> dict[str, Any]:
 def with_errors_of_today(problem: str, rows: dict[str, Row]) -> dict[str, Row]:
     """Tell the errors of the model as it is shipped: its network is as fast as with the weights that were timed."""
     name, checkpoint = model_of(problem)
-    errors, weights = errors_of(checkpoint), weights_of(checkpoint)
+    known, weights = {"rel_l2": errors_of(checkpoint), "error_times": error_times(checkpoint)}, weights_of(checkpoint)
 
     def refreshed(row: Row) -> Row:
-        known = row | {"rel_l2": errors, "earlier_weights": row["weights"] != weights}
-        return known if row["model"] == name else row
+        return row | known | {"earlier_weights": row["weights"] != weights} if row["model"] == name else row
 
     return {way: row if "error" in row else refreshed(row) for way, row in rows.items()}
 
@@ -104,6 +103,11 @@ def with_errors_of_today(problem: str, rows: dict[str, Row]) -> dict[str, Row]:
 def errors_of(checkpoint: Checkpoint) -> dict[str, float | None]:
     """Return the mean error of a model in each of its tests."""
     return {kind: headline(test) for kind, test in checkpoint.metrics.get("tests", {}).items()}
+
+
+def error_times(checkpoint: Checkpoint) -> list[float]:
+    """Return the times that errors of a transient problem are means over."""
+    return sorted({time for test in checkpoint.metrics.get("tests", {}).values() for time in headline_times(test)})
 
 
 def weights_of(checkpoint: Checkpoint) -> str:

@@ -193,7 +193,9 @@ def told_errors(row: Row) -> str:
     known: dict[str, Any] = row["rel_l2"]
     if not known:
         return "none, not trained"
-    return ", ".join(f"{percent(error)} {TESTS.get(test, test)}" for test, error in known.items())
+    told = ", ".join(f"{percent(error)} {TESTS.get(test, test)}" for test, error in known.items())
+    times = [f"{time:g}" for time in row.get("error_times", [])]
+    return f"{told}; over {', '.join(times)} s" if times else told
 
 
 def told_difference(found: dict[str, Row]) -> str:

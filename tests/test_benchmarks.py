@@ -144,6 +144,12 @@ def test_errors_are_those_of_the_model_that_is_shipped_today() -> None:
     assert told == {FAST: "`poisson`", EXACT: "`poisson` (timed with earlier weights)", SOLUTION: "random weights"}
 
 
+def test_errors_of_heat_name_their_times() -> None:
+    row = {"problem": "heat", "model": "heat", "weights": "earlier"}
+    told = inference_summary.told_errors(inference_subject.with_errors_of_today("heat", {FAST: row})[FAST])
+    assert told.endswith("on named shapes with holes; over 2, 8, 14, 20 s")
+
+
 def test_the_cpu_of_a_gpu_is_told_from_another_one() -> None:
     beside, elsewhere = (ways_of_poisson({FAST: 64}, machine) for machine in ("a machine", "another"))
     assert inference_summary.told_devices(beside) == "on a GPU and on its CPU"

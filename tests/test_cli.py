@@ -9,6 +9,9 @@ import pytest
 
 import disol
 from disol.cli import main
+from disol.inference.loading import PRETRAINED
+from disol.models import load_checkpoint
+from disol.models.known_errors import headline
 from disol.training import RunReport
 
 
@@ -233,10 +236,12 @@ def test_models_are_listed_with_their_sizes():
 
 
 def test_models_are_listed_with_what_comes_trained_and_how_wrong_it_is():
-    listed = run("models").stdout
+    lines = run("models").stdout.splitlines()
     for name in disol.list_pretrained():
-        assert name in listed
-    assert "id 0." in listed
+        errors = load_checkpoint(PRETRAINED / name).metrics["tests"]
+        (line,) = (line.split() for line in lines if line.startswith(f"{name} "))
+        assert line[-3:] == [f"{headline(test):.1%}" for test in errors.values()]
+    assert "Mean rel_l2 by kind of test cases; of heat over 2, 8, 14, 20 s." in lines
 
 
 def test_a_shipped_model_is_measured_and_exported_by_its_name(tmp_path):

@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 
 from disol.cli.app import DeviceName, ProblemName, console, note
+
+if TYPE_CHECKING:
+    from disol.models import Checkpoint
 
 TrainedModel = Annotated[
     str, typer.Argument(help="A shipped model (`disol models` lists them) or the folder of a run.")
@@ -99,28 +102,51 @@ def onnx(
 
 def models() -> None:
     """List the trained models that come with the package, and every network with its size for each problem."""
-    from disol.inference.loading import list_pretrained, load
-    from disol.models import MODELS, count_parameters, create_model
+    from disol.inference.loading import PRETRAINED, list_pretrained
+    from disol.models import MODELS, count_parameters, create_model, load_checkpoint
     from disol.problems import PROBLEMS
 
-    headings = ("problem", "grid", "conventions", "mean rel_l2 by kind of test cases")
-    shipped = Table(Column("trained model", no_wrap=True), *headings, box=None, pad_edge=False)
-    for name in list_pretrained():
-        trained = load(name, device="cpu")
-        grid = f"{trained.resolution} x {trained.resolution}"
-        shipped.add_row(name, trained.problem, grid, trained.conventions, known_errors(trained.checkpoint.metrics))
+    trained = {name: load_checkpoint(PRETRAINED / name) for name in list_pretrained()}
+    kinds = list(dict.fromkeys(kind for each in trained.values() for kind in each.metrics.get("tests", {})))
+    errors = [right(kind) for kind in kinds]
+    shipped = Table(Column("trained model", no_wrap=True), "grid", "conventions", *errors, box=None, pad_edge=False)
+    for name, checkpoint in trained.items():
+        problem, side = checkpoint.problem.name, checkpoint.resolution
+        told = name if name == problem else f"{name} ({problem})"
+        shipped.add_row(told, f"{side} x {side}", checkpoint.conventions, *known_errors(checkpoint.metrics, kinds))
     console.print(shipped)
+    console.print(f"Mean rel_l2 by kind of test cases{told_times(trained)}.")
     console.print()
 
-    table = Table(Column("network", no_wrap=True), *PROBLEMS, box=None, pad_edge=False)
+    headings = [right(problem.replace("-", "-\n")) for problem in PROBLEMS]
+    table = Table(Column("parameters of", no_wrap=True), *headings, box=None, pad_edge=False)
     for name in MODELS:
         table.add_row(name, *(f"{count_parameters(create_model(name, problem)):,}" for problem in PROBLEMS))
     console.print(table)
 
 
-def known_errors(metrics: dict[str, Any]) -> str:
-    """Write the mean errors that a shipped model says it has, of a transient problem over the times of training."""
+def right(heading: str) -> Column:
+    """Return a column of numbers."""
+    return Column(heading, justify="right", no_wrap=True)
+
+
+def known_errors(metrics: dict[str, Any], kinds: list[str]) -> list[str]:
+    """Write the mean errors that a shipped model says it has."""
     from disol.models.known_errors import headline
 
-    errors = {kind: headline(test) for kind, test in metrics.get("tests", {}).items()}
-    return ", ".join(f"{kind} {'none' if mean is None else f'{mean:.1%}'}" for kind, mean in errors.items())
+    tests = metrics.get("tests", {})
+    errors = [headline(tests[kind]) if kind in tests else None for kind in kinds]
+    return ["-" if mean is None else f"{mean:.1%}" for mean in errors]
+
+
+def told_times(trained: "dict[str, Checkpoint]") -> str:
+    """Say which times the errors of transient problems are means over."""
+    from disol.models.known_errors import headline_times
+
+    told = {
+        f"; of {name} over {', '.join(f'{time:g}' for time in times)} s"
+        for name, checkpoint in trained.items()
+        for test in checkpoint.metrics.get("tests", {}).values()
+        if (times := headline_times(test))
+    }
+    return "".join(sorted(told))
