@@ -1,0 +1,193 @@
+"""`disol solve`: the solution, and what is told of it."""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from printed import SIDE, cells, channel
+
+import disol
+from disol.cli import main
+from disol.cli.solving import duration
+from disol.expressions import read_expression
+from disol.geometry import named_shape
+from disol.geometry.loops import name_loops, read_ranges
+from disol.grid import Grid
+from disol.inference import truth
+from disol.inference.torch_engines import TorchEngine
+
+
+def test_without_options_the_arrow_with_a_hole_is_solved_and_compared(run):
+    arrays, out = run()
+    assert Path("solution/solution.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in Path("solution").iterdir()) == ["solution.npz", "solution.png"]
+    assert (arrays["domain"] == named_shape("arrow", with_hole=True).mask(Grid(SIDE, SIDE))).all()
+    for words in ("poisson: −ΔU = f", "arrow+hole", "hole1", "drawn, seed", "L2 error", "predicted", "exact", "cpu"):
+        assert words in out
+    assert "note:" not in out
+
+
+def test_the_solution_is_that_of_the_written_terms(run):
+    formula = "sin(6*x)*y + 1"
+    arrays, _ = run(
+        "--geometry", "star+hole", "--dirichlet", "outer:0-0.2", "--dirichlet", "hole1", "--source", formula
+    )
+    loops = name_loops(named_shape("star", with_hole=True).mask(Grid(SIDE, SIDE)))
+    held = loops.mark(read_ranges("outer:0-0.2,hole1"))
+    assert (channel(arrays, "dirichlet") == held).all()
+    expected = disol.load("models/poisson", device="cpu").solve(
+        domain=loops.mask, dirichlet=held, source=read_expression(formula)
+    )
+    assert arrays["field"] == pytest.approx(expected.field)
+
+
+def test_the_printed_amplitude_of_the_exact_solution_is_the_exact_one(run):
+    _, out = run("--geometry", "square.json", "--dirichlet", "outer", "--source", "constant")
+    domain = np.zeros((SIDE, SIDE), dtype=bool)
+    domain[2:22, 2:22] = True
+    held = name_loops(domain).mark(read_ranges("outer"))
+    exact = disol.solve_exact("poisson", domain=domain, dirichlet=held, source=np.ones((SIDE, SIDE)))
+    assert float(cells(out, "exact")[1]) == pytest.approx(exact.amplitude, rel=1e-3)
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_the_table_shows_the_largest_values_and_errors_of_what_is_shown(run, problem):
+    arrays, out = run("--geometry", "square.json", *(["--time", "40,50"] if problem == "heat" else []), problem=problem)
+    fields = {"predicted": arrays["field"], "exact": arrays["exact"]}
+    sizes = {
+        name: [np.abs(values[..., place, :, :]).max() for place in range(values.shape[-3])]
+        for name, values in fields.items()
+    }
+    for name, expected in sizes.items():
+        assert [float(size) for size in cells(out, name)[1].split(",")] == pytest.approx(expected, rel=1e-3)
+    _, _, error, amplitude, _, _ = cells(out, "predicted")
+    missed = np.linalg.norm(fields["predicted"] - fields["exact"]) / np.linalg.norm(fields["exact"])
+    assert float(error.removesuffix(" %")) == pytest.approx(100 * missed, rel=0.06)
+    off = max(abs(found / known - 1) for found, known in zip(*sizes.values(), strict=True))
+    assert float(amplitude.removesuffix(" %")) == pytest.approx(100 * off, rel=0.06)
+    assert off > 1e-3
+
+
+def seconds(cell: str) -> float:
+    number, unit = cell.split()
+    return float(number) * {"s": 1.0, "ms": 1e-3}[unit]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "slow", "quick"),
+    [(TorchEngine, "on_device", "predicted", "exact"), (truth, "solve", "exact", "predicted")],
+)
+def test_the_time_of_the_network_is_told_from_that_of_all_else(run, monkeypatch, owner, name, slow, quick):
+    delay(monkeypatch, owner, name)
+    _, out = run()
+    assert seconds(cells(out, slow)[-2]) >= 3 > seconds(cells(out, quick)[-2])
+
+
+def delay(monkeypatch, owner: object, name: str) -> None:
+    function = getattr(owner, name)
+
+    def delayed(*arguments):
+        time.sleep(3.0)
+        return function(*arguments)
+
+    monkeypatch.setattr(owner, name, delayed)
+
+
+@pytest.mark.parametrize(("problem", "times"), [("poisson", 1), ("heat", 2)])  # heat once more for its animation
+def test_a_system_is_factorised_once(run, monkeypatch, problem, times):
+    factorise, matrices = disol.fem.solve.factorise, []
+
+    def counted(matrix, *, pivot):
+        matrices.append(matrix)
+        return factorise(matrix, pivot=pivot)
+
+    monkeypatch.setattr("disol.fem.solve.factorise", counted)
+    run("--geometry", "square.json", problem=problem)
+    assert len(matrices) == times
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.01234, "12.3 ms"), (0.9, "900.0 ms"), (2.0, "2.0 s")])
+def test_times_are_shown_in_their_unit(seconds, shown):
+    assert duration(seconds) == shown
+
+
+def test_the_amplitude_of_a_vector_field_is_that_of_its_components(run):
+    assert "max |U_i|" in run("--geometry", "square.json", problem="elasticity")[1]
+
+
+def test_elasticity_takes_supports_and_forces(run):
+    fixed = ["--fix-x", "outer:0.75-1", "--fix-y", "outer:0.75-1"]
+    arrays, out = run("--geometry", "square.json", *fixed, "--force-y", "outer:0.25-0.5=-2.5", problem="elasticity")
+    assert (channel(arrays, "fix_x") == channel(arrays, "fix_y")).all()
+    assert not channel(arrays, "force_x").any()
+    assert set(np.unique(channel(arrays, "force_y"))) == {-2.5, 0.0}
+    assert arrays["field"].shape == (2, SIDE, SIDE)
+    assert "outer:0.25-0.5=-2.5" in out
+
+
+def test_heat_is_solved_at_the_times_asked_for_and_animated(run):
+    arrays, out = run(
+        "--geometry", "square.json", "--initial", "gaussian", "--time", "8", "--time", "2,4", problem="heat"
+    )
+    assert arrays["times"].tolist() == [2, 4, 8]
+    domain = arrays["domain"]
+    given = {"domain": domain, "dirichlet": channel(arrays, "dirichlet")}
+    fields = {"source": read_expression("wave"), "initial": read_expression("gaussian")}
+    expected = disol.load("models/heat", device="cpu").solve(**given, **fields, times=(2, 4, 8))
+    assert arrays["field"] == pytest.approx(expected.field)
+    assert (arrays["inputs"] == expected.inputs).all()
+    assert Path("solution/solution.gif").read_bytes().startswith(b"GIF89a")
+    assert "solution/solution.gif" in out
+
+
+def test_times_after_the_trained_ones_and_more_than_a_picture_shows_are_named(run):
+    usual = "--geometry", "y", "--no-exact"
+    assert "note:" not in run(*usual, "--time", "2,4,6,8,10,12,20", problem="heat")[1]
+    out = run(*usual, "--time", "2,4,6,8,10,12,14,22", problem="heat")[1]
+    assert "note: models are trained up to 20 s: expect larger errors after that" in out
+    assert "note: solution.png shows 7 of the 8 times" in out
+
+
+def test_an_animation_is_written_where_it_is_asked_for(run):
+    run("--time", "2", "--animate", "movie/heat.gif", problem="heat")
+    assert Path("movie/heat.gif").exists()
+    assert not Path("solution/solution.gif").exists()
+
+
+@pytest.mark.parametrize("problem", ["poisson", "heat"])
+def test_the_exact_solution_and_the_error_can_be_left_out(run, problem):
+    options = "--geometry", "square.json", *(["--time", "8"] if problem == "heat" else [])
+    names = ("solution.png", "solution.gif") if problem == "heat" else ("solution.png",)
+    arrays, out = run(*options, problem=problem)
+    widths = [picture_width(f"solution/{name}") for name in names]
+    fewer, shorter = run(*options, "--no-exact", problem=problem)
+    table = shorter[shorter.index("max |U|") :]
+    assert "error" not in table
+    assert "exact" not in table
+    assert cells(shorter, "predicted")[1] == cells(out, "predicted")[1]
+    assert [picture_width(f"solution/{name}") for name in names] != widths
+    assert fewer["exact"] == pytest.approx(arrays["exact"])  # files hold all that is known
+
+
+def picture_width(path: str) -> int:
+    with Image.open(path) as picture:
+        return picture.width
+
+
+def test_a_resolution_that_was_not_trained_is_one_note(run):
+    notes = [line for line in run("--resolution", "32")[1].splitlines() if line.startswith("note:")]
+    assert len(notes) == 1
+    assert "24" in notes[0]
+
+
+def test_a_run_is_asked_for_the_resolution_it_was_trained_on(home, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["disol", "solve", "--model", "models/poisson", "--device", "cpu"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    out = capsys.readouterr().out
+    assert not stopped.value.code
+    assert f"of {SIDE} x {SIDE} pixels" in out
+    assert "note:" not in out

@@ -1,0 +1,65 @@
+"""What `disol solve` cannot do is one line that says what to do, and leaves nothing behind."""
+
+import numpy as np
+import pytest
+from matplotlib.image import imsave
+
+
+def test_a_time_between_steps_is_refused_as_it_was_written(fails):
+    assert "--time takes multiples of 2 s, got '3,8'. Round them." in fails("--time", "3,8", problem="heat")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--problem", "stokes"], "Unknown problem 'stokes'"),
+        (["--problem", "heat"], "models/poisson"),
+        (["--model", "nowhere"], "nowhere"),
+        (["--geometry", "hexagon"], "The shapes are arrow"),
+        (["--geometry", "random:x"], "random:7"),
+        (["--geometry", "random:1+shape:y"], "random:7"),
+        (["--geometry", "random:1+half"], "Unknown shift 'half'"),
+        (["--geometry", "missing.json"], "Cannot read missing.json"),
+        (["--geometry", "missing.png"], "Cannot read missing.png"),
+        (["--geometry", "square.json", "--seed", "3"], "--seed"),
+        (["--seed", "-3"], "seed must not be negative"),
+        (["--dirichlet", "outer:0.1"], "outer:0.1-0.3"),
+        (["--dirichlet", "hole7"], "The loops are outer, hole1"),
+        (["--dirichlet", "outer,hole1=2"], "outer:0.1-0.3"),
+        (["--force-x", "outer"], "poisson has no --force-x. It takes --dirichlet, --source."),
+        (["--time", "2"], "poisson has no --time"),
+        (["--source", "z*x"], "'z' is not allowed"),
+        (["--source", "1/(x - x)"], "not finite at x ="),
+        (["--source", "[link]x"], "'[link]x'"),
+        (["--source", "1e39*x"], "source must not exceed 3.4e+38, for networks compute in float32"),
+        (["--resolution", "8"], "--resolution must lie in [16, 1024], got 8"),
+        (["--resolution", "many"], "--resolution"),
+        (["--device", "tpu"], "Unknown device 'tpu'"),
+        (["--animate", "a.gif"], "needs a problem with time"),
+        (["--animate", "a.mp4"], "must end in .gif"),
+        (["--out", "square.json"], "Cannot write square.json"),
+        (["--colour", "red"], "--colour"),
+        (["extra"], "extra"),
+    ],
+)
+def test_a_wrong_input_is_one_line_and_writes_nothing(fails, arguments, message):
+    assert message in fails(*arguments)
+
+
+@pytest.mark.parametrize("times", ["3", "-2", "soon", "nan", "1e9", ""])
+def test_a_time_that_is_never_reached_is_an_error(fails, times):
+    assert "time" in fails("--time", times, problem="heat")
+
+
+def test_a_body_that_can_move_freely_is_an_error_before_anything_is_predicted(fails, monkeypatch):
+    monkeypatch.setattr("disol.inference.torch_engines.TorchEngine.on_device", None)
+    assert "no fix_y pixel" in fails("--fix-x", "outer:0-0.3", problem="elasticity")
+
+
+def test_a_drawing_without_a_domain_is_an_error(fails, home):
+    pixels = np.ones((480, 480, 3))
+    imsave(home / "white.png", pixels)
+    assert "none of white.png is darker than mid-grey. Paint it black." in fails("--geometry", "white.png")
+    pixels[240, 240] = 0
+    imsave(home / "dot.png", pixels)
+    assert "No pixel of a 24 x 24 grid" in fails("--geometry", "dot.png")
