@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from disol.training import muon
 from disol.training.muon import STEP_SIZE, Muon, is_matrix, orthogonalise_all
 
 SHAPES = [(8, 3, 3, 3), (16, 8, 3, 3), (3, 40), (40, 3), (8, 8), (7, 9), (30, 2), (64, 72)]
@@ -26,11 +27,14 @@ def test_singular_values_become_about_1_however_small_they_were():
         assert (rotated - torch.diag(rotated.diagonal())).abs().max() < 1e-4
 
 
-def test_matrices_that_are_done_together_do_not_interact():
+@pytest.mark.parametrize(("smallest", "groups"), [(0, 5), (6, 1)])
+def test_matrices_that_are_done_together_do_not_interact(smallest, groups, monkeypatch):
     matrices = [random_weight(shape, seed).detach().flatten(1) for seed, shape in enumerate(SHAPES)]
-    together = orthogonalise_all(matrices)
-    for matrix, found in zip(matrices, together, strict=True):
-        torch.testing.assert_close(found, orthogonalise_all([matrix])[0], rtol=1e-4, atol=1e-5)
+    alone = [orthogonalise_all([matrix])[0] for matrix in matrices]
+    monkeypatch.setitem(muon.SMALLEST_HEIGHT, "cpu", smallest)
+    assert len(muon.of_same_height([matrix if muon.is_wide(matrix) else matrix.mT for matrix in matrices])) == groups
+    for expected, found in zip(alone, orthogonalise_all(matrices), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_zero_gradient_is_no_step():
@@ -61,10 +65,10 @@ def test_other_weights_move_as_by_adamw():
     for shape, dtype in (((7,), torch.float32), ((5, 1), torch.float32), ((3, 4), torch.complex64)):
         ours, theirs = (random_weight(shape, dtype=dtype) for _ in range(2))
         assert not is_matrix(ours)
-        muon = Muon([ours], lr=0.1, weight_decay=0.01)
+        by_muon = Muon([ours], lr=0.1, weight_decay=0.01)
         adam = torch.optim.AdamW([theirs], lr=0.1, weight_decay=0.01, betas=(0.9, 0.95))
         for seed in range(4):
-            for weight, optimizer in ((ours, muon), (theirs, adam)):
+            for weight, optimizer in ((ours, by_muon), (theirs, adam)):
                 weight.grad = random_weight(shape, seed, dtype).detach()
                 optimizer.step()
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
