@@ -38,6 +38,8 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "no averaging": ("train.averaging=0",),
     "learning rate 1e-3": ("train.learning_rate=1e-3",),
     "relative L2 loss": ("train.loss=relative-l2",),
+    "relative H1 loss": ("train.loss=relative-h1",),
+    "Muon, relative H1 loss": ("train.optimizer=muon", "train.loss=relative-h1"),
 }
 STATISTICS = ("mean", "median", "p95")
 METRICS = ("rel_l2", "grid_mae")

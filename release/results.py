@@ -23,7 +23,12 @@ from wording import kind_of, number, over_times, page, seconds, table, training_
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 EXAMPLES = ("examples", "best", "median", "worst")
 # What training losses are of each case, by their name in a recipe. Validation is by the first, whatever the recipe.
-LOSSES = {"grid-l1": "`grid_mae`", "relative-l1": "relative L1 error", "relative-l2": "relative L2 error"}
+LOSSES = {
+    "grid-l1": "`grid_mae`",
+    "relative-l1": "relative L1 error",
+    "relative-l2": "relative L2 error",
+    "relative-h1": "relative H1 error (of values, and half that of slopes)",
+}
 EXPLAINED = """\
 Every case is measured over its own domain: `rel_l2` is ‖û − u‖ / ‖u‖, `mae` the mean absolute error of the pattern, \
 whose largest value is 1; given are means over cases unless a table says otherwise. `grid_mae` is the mean absolute \

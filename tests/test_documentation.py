@@ -104,7 +104,7 @@ def test_a_page_of_names_that_is_out_of_date_is_noticed(tmp_path, capsys):
 
 def test_every_setting_is_told_with_its_choices():
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-    assert "(`grid-l1`, `relative-l1`, `relative-l2`)" in row(page, "loss")
+    assert "(`grid-l1`, `relative-l1`, `relative-l2`, `relative-h1`)" in row(page, "loss")
     assert row(page, "width").startswith("| `width` | `8` | `16` | `32` | `20` |")
 
 

@@ -12,7 +12,7 @@ from disol.problems.checks import Unchecked, number
 from disol.problems.table import find
 
 Schedule = Literal["cosine", "linear", "constant", "plateau"]
-PatternLoss = Literal["grid-l1", "relative-l1", "relative-l2"]
+PatternLoss = Literal["grid-l1", "relative-l1", "relative-l2", "relative-h1"]
 Precision = Literal["auto", "float32", "bfloat16"]
 CompileMode = Literal["auto", "off", "on", "graphs"]
 CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}

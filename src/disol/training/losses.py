@@ -3,43 +3,73 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from disol.data.dataset import Batch
 from disol.models import Network
 
 Pattern = Float[Tensor, "batch field height width"]
-CaseLoss = Callable[[Tensor, Batch], Float[Tensor, " batch"]]
+PerCase = Float[Tensor, " batch"]
+CaseLoss = Callable[[Tensor, Batch], PerCase]
 SMALLEST = 1e-12  # keeps the norm of an empty field from dividing, and its amplitude from having no logarithm
+SLOPES_WEIGHT = 0.5  # relative errors of slopes are several times those of values
 
 
-def grid_l1(prediction: Pattern, batch: Batch) -> Float[Tensor, " batch"]:
+def grid_l1(prediction: Pattern, batch: Batch) -> PerCase:
     """Mean of |û − u| over the whole grid, zeros outside the domain included: the paper's number."""
     return (prediction - batch["target"]).abs().mean((1, 2, 3))
 
 
-def relative_l1(prediction: Pattern, batch: Batch) -> Float[Tensor, " batch"]:
+def relative_l1(prediction: Pattern, batch: Batch) -> PerCase:
     """Return ‖û − u‖₁ / ‖u‖₁; both vanish outside the domain."""
     error, size = (prediction - batch["target"]).abs().sum((1, 2, 3)), batch["target"].abs().sum((1, 2, 3))
     return error / size.clamp(min=SMALLEST)
 
 
-def relative_l2(prediction: Pattern, batch: Batch) -> Float[Tensor, " batch"]:
+def relative_l2(prediction: Pattern, batch: Batch) -> PerCase:
     """Return ‖û − u‖₂ / ‖u‖₂; both vanish outside the domain."""
+    return ratio(*(values.square().sum((1, 2, 3)) for values in (prediction - batch["target"], batch["target"])))
+
+
+def relative_h1(prediction: Pattern, batch: Batch) -> PerCase:
+    """Return ‖û − u‖₂ / ‖u‖₂ + ½ ‖∇û − ∇u‖₂ / ‖∇u‖₂: where flow is wrong counts, not only where values are.
+
+    Slopes are those between neighbouring pixels of the domain; a pattern may jump to the zeros around it. One that is
+    all but constant counts as if it fell to zero once across the grid: small errors are no large share of its slopes.
+    """
+    domain, target = batch["domain"], batch["target"]
+    falling = target.square().sum((1, 2, 3)) / max(target.shape[2:]) ** 2
+    size = torch.maximum(squared_slopes(target, domain), falling)
+    slopes = ratio(squared_slopes(prediction - target, domain), size)
+    return relative_l2(prediction, batch) + SLOPES_WEIGHT * slopes
+
+
+def squared_slopes(pattern: Pattern, domain: Bool[Tensor, "batch 1 height width"]) -> PerCase:
+    """Sum the squared differences of neighbours in the domain."""
+    across = pattern.diff(dim=3) * (domain[..., 1:] & domain[..., :-1])
+    down = pattern.diff(dim=2) * (domain[..., 1:, :] & domain[..., :-1, :])
+    return across.square().sum((1, 2, 3)) + down.square().sum((1, 2, 3))
+
+
+def ratio(squared_error: PerCase, squared_size: PerCase) -> PerCase:
+    """Divide two norms that are given as their squares."""
     # The root of an exact 0 has no finite slope.
-    error = (prediction - batch["target"]).square().sum((1, 2, 3)).clamp(min=SMALLEST).sqrt()
-    size = batch["target"].square().sum((1, 2, 3)).clamp(min=SMALLEST).sqrt()
-    return error / size
+    return squared_error.clamp(min=SMALLEST).sqrt() / squared_size.clamp(min=SMALLEST).sqrt()
 
 
-def log_amplitude_error(prediction: Float[Tensor, " batch"], batch: Batch) -> Float[Tensor, " batch"]:
+def log_amplitude_error(prediction: Float[Tensor, " batch"], batch: Batch) -> PerCase:
     """Return (a − ln u_lim)², u_lim the largest amplitude of any field."""
     largest = batch["amplitude"].flatten(1).amax(1) if batch["amplitude"].ndim > 1 else batch["amplitude"]
     return (prediction - torch.log(largest.clamp(min=SMALLEST)).to(prediction.dtype)).square()
 
 
-LOSSES: dict[str, CaseLoss] = {"grid-l1": grid_l1, "relative-l1": relative_l1, "relative-l2": relative_l2}
+LOSSES: dict[str, CaseLoss] = {
+    "grid-l1": grid_l1,
+    "relative-l1": relative_l1,
+    "relative-l2": relative_l2,
+    "relative-h1": relative_h1,
+}
 
 
 def training_loss(network: Network, name: str) -> CaseLoss:
