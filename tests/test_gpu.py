@@ -44,7 +44,7 @@ import json, sys
 from pathlib import Path
 from disol.data import generate
 from disol.training import read_history, train
-gpu, folder = sys.argv[1], Path(sys.argv[2])
+gpu, folder, shared = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 generate("poisson", 40, folder / "cases.h5", resolution=16, workers=0, device="cpu")
 ways = {
     "compiled": (gpu, ["train.compile=graphs", "train.precision=bfloat16"]),
@@ -52,7 +52,7 @@ ways = {
 }
 network, losses = {"width": 8, "depth": 2, "gated_skips": 1}, {}
 for way, (device, own) in ways.items():
-    overrides = ["train.batch=8", "train.epochs=5", "train.learning_rate=3e-3", *own]
+    overrides = ["train.batch=8", "train.epochs=5", "train.learning_rate=3e-3", *shared, *own]
     train("poisson", folder / "cases.h5", folder / way, overrides=overrides, model_settings=network, device=device)
     losses[way] = [[record.train_loss, record.validation_loss] for record in read_history(folder / way)]
 print(json.dumps(losses))
@@ -89,8 +89,11 @@ def test_every_shipped_model_predicts_compiled_in_bfloat16_what_it_does_in_eager
     assert min(differences.values()) > 0, "the CPU was compared with itself"
 
 
-def test_compiled_training_in_bfloat16_with_cuda_graphs_follows_eager_float32_on_a_cpu(tmp_path):
-    losses = result_of(start(TRAIN, str(tmp_path)))
+@pytest.mark.parametrize(
+    "settings", [(), ("train.optimizer=muon", "train.loss=relative-h1", "train.learning_rate=1e-2")]
+)
+def test_compiled_training_in_bfloat16_with_cuda_graphs_follows_eager_float32_on_a_cpu(settings, tmp_path):
+    losses = result_of(start(TRAIN, str(tmp_path), *settings))
     assert np.isfinite(losses["compiled"]).all()
     assert np.array(losses["compiled"]) == pytest.approx(np.array(losses["eager"]), rel=0.05)
     assert losses["eager"][-1][1] < 0.8 * losses["eager"][0][1], "hardly anything was learned, so all would be close"
