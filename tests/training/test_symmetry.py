@@ -4,41 +4,25 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from solved_case import SIDE, solved
 
-from disol import PROBLEMS, draw, solve_exact
+from disol import PROBLEMS, draw
 from disol.data import CaseDataset
 from disol.data.recipe import read_recipe
 from disol.fem import forms
 from disol.problems.scalar import ScalarProblem
 from disol.training.symmetry import IDENTITY, SQUARE_GROUP, Symmetries, elements_of
 
-SIDE = 16
 SYMMETRIC = [("poisson", "paper"), ("heat", "paper"), ("elasticity", "paper"), ("elasticity", "published")]
 
 
 def symmetries(problem: str, conventions: str = "paper") -> Symmetries:
     stored = read_recipe(problem, 0, None, conventions, SIDE).settings(1)
     return Symmetries.of(elements_of(PROBLEMS[problem]), stored, "cpu")
-
-
-def solved(problem: str, conventions: str, inputs: np.ndarray) -> dict[str, torch.Tensor]:
-    """Solve the problem that stacked channels pose, as a batch of one case."""
-    data = dict(zip(PROBLEMS[problem].channels, inputs, strict=True))
-    if "time" in data:
-        data["times"] = [round(20.0 * float(data.pop("time")[0, 0]))]
-    exact = solve_exact(problem, conventions=conventions, **data)
-    pattern = exact.pattern[0] if problem == "heat" else exact.pattern
-    return {
-        "inputs": torch.from_numpy(inputs)[None],
-        "target": torch.from_numpy(pattern).float()[None],
-        "domain": torch.from_numpy(exact.domain)[None, None],
-        "amplitude": torch.from_numpy(np.asarray(exact.amplitude))[None],
-    }
 
 
 @pytest.mark.parametrize(("problem", "conventions"), SYMMETRIC)

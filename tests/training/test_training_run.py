@@ -107,6 +107,13 @@ def test_the_seed_decides_the_first_weights_and_the_order_of_cases(
     assert first != other
 
 
+def test_cases_are_moved_if_asked(train_small: Train, tmp_path: Path) -> None:
+    for name, translation in (("still", "false"), ("moved", "true")):
+        train_small(name, f"train.translation={translation}", epochs=1)
+    still, moved = (read_history(tmp_path / name)[0].train_loss for name in ("still", "moved"))
+    assert still != moved
+
+
 def test_every_step_has_the_rate_of_its_middle(train_small: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     moments, step = [], Training.step
 

@@ -39,6 +39,7 @@ class TrainSettings:
     plateau_patience   for more than this many epochs
     loss               of a network that predicts patterns; amplitudes always have the squared error of their logarithm
     symmetry           turn and mirror every case by a random symmetry of its problem
+    translation        move every case to a random place on the grid
     averaging          decay of the exponential moving average of the weights, which is validated and kept; 0: none
     gradient_clip      largest norm of a gradient; 0: no limit
     validation_cases   to validate each epoch on, the first of the file's; 0: all
@@ -59,6 +60,7 @@ class TrainSettings:
     plateau_patience: int = 10
     loss: PatternLoss = "grid-l1"
     symmetry: bool = True
+    translation: bool = False
     averaging: float = 0.999
     gradient_clip: float = 1.0
     validation_cases: int = 2048
@@ -109,6 +111,7 @@ PUBLISHED = TrainSettings(
     schedule="plateau",
     warmup=0.0,
     symmetry=False,
+    translation=False,
     averaging=0.0,
     gradient_clip=0.0,
     validation_cases=0,

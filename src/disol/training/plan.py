@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from disol.data.dataset import Batch, DeviceCases
 from disol.training.symmetry import Symmetries
+from disol.training.translation import translate
 
 
 @dataclass(frozen=True)
@@ -27,21 +28,25 @@ class Share:
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The cases of each batch, with a frame (of a transient problem) and a symmetry for each."""
+    """The cases of each batch; for each a frame (of a transient problem), a symmetry and, if cases move, a place."""
 
     indices: Int[Tensor, "batch case"]
     frames: Int[Tensor, "batch case"] | None
     elements: Int[Tensor, "batch case"]
+    places: Float[Tensor, "batch case 2"] | None
 
     def batches(self, cases: DeviceCases, symmetries: Symmetries, share: Share) -> Iterator[Batch]:
         """Stack one batch after the other."""
         for number in range(len(self.indices)):
             frames = None if self.frames is None else self.frames[number, share.places]
             batch = cases.batch(self.indices[number, share.places], frames=frames)
-            yield symmetries.apply(batch, self.elements[number, share.places])
+            turned = symmetries.apply(batch, self.elements[number, share.places])
+            yield turned if self.places is None else translate(turned, self.places[number, share.places])
 
 
-def plan_epoch(cases: DeviceCases, symmetries: Symmetries, *, seed: int, epoch: int, batch: int) -> EpochPlan:
+def plan_epoch(
+    cases: DeviceCases, symmetries: Symmetries, *, seed: int, epoch: int, batch: int, moved: bool = False
+) -> EpochPlan:
     """Shuffle the cases into whole batches; those that are left over wait for another epoch."""
     generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0]))
     shape = (len(cases) // batch, batch)
@@ -49,7 +54,8 @@ def plan_epoch(cases: DeviceCases, symmetries: Symmetries, *, seed: int, epoch: 
     indices = torch.randperm(len(cases), generator=generator)[:count].to(cases.device)
     frames = cases.draw_frames(count, generator).reshape(shape) if cases.settings.times else None
     elements = symmetries.draw(count, generator).to(cases.device)
-    return EpochPlan(indices.reshape(shape), frames, elements.reshape(shape))
+    places = torch.rand(*shape, 2, generator=generator).to(cases.device) if moved else None
+    return EpochPlan(indices.reshape(shape), frames, elements.reshape(shape), places)
 
 
 def validation_batches(cases: DeviceCases, batch: int, share: Share) -> Iterator[tuple[Batch, Bool[Tensor, " case"]]]:

@@ -23,6 +23,7 @@ from disol.training.loop import Training
 from disol.training.plan import EpochPlan, plan_epoch
 from disol.training.symmetry import IDENTITY, Symmetries, elements_of
 from disol.training.task import Task, read_task
+from disol.training.translation import can_be_moved
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ class Run:
     def plan(self) -> EpochPlan:
         """Plan the next epoch."""
         batch = self.task.settings.train.batch
-        return plan_epoch(self.cases, self.symmetries, seed=self.task.seed, epoch=self.epoch, batch=batch)
+        moved = self.task.settings.train.translation and can_be_moved(self.task.problem)
+        return plan_epoch(self.cases, self.symmetries, seed=self.task.seed, epoch=self.epoch, batch=batch, moved=moved)
 
     def train_epoch(self, pace: Pace, tell: Callable[[float], None]) -> EpochRecord:
         """Train and validate for one epoch, and keep the model if it is the best so far."""
