@@ -148,7 +148,8 @@ def test_generation_on_a_gpu_gives_the_cases_of_a_cpu(tmp_path: Path, problem):
 @pytest.mark.parametrize("few_unknowns", [0, 10**9], ids=["solved-on-the-gpu", "solved-on-its-cpu"])
 @pytest.mark.parametrize("name", disol.list_pretrained())
 def test_models_solve_as_on_a_cpu(monkeypatch, name, few_unknowns):
-    monkeypatch.setattr("disol.inference.truth.FEW_UNKNOWNS", few_unknowns)
+    for limit in ("FEW_UNKNOWNS", "FEW_IF_STEPPED"):
+        monkeypatch.setattr(f"disol.inference.truth.{limit}", few_unknowns)
     expected, found = (
         model.solve(disol.draw(model.problem, 3, conventions=model.conventions))
         for model in (disol.load(name, device=device) for device in ("cpu", GPU))

@@ -98,7 +98,7 @@ def answer_at_once(blocks: list[Block], predict: Predict, device: torch.device, 
     write(answers.amplitude, trailing(parts.scale.abs(), found.amplitude) * found.amplitude)
     write(answers.error, errors_of(found.field, found.solved))
     domain = np.concatenate([block.domain for block in blocks])
-    answers.solved_on[:] = str(truth.device_for(parts.operator))
+    answers.solved_on[:] = str(truth.device_for(parts.operator, stepped=isinstance(posed.equation, HeatProblem)))
     answers.pattern[:] = normalised(answers.field, answers.amplitude, domain)
 
 
