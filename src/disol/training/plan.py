@@ -33,7 +33,7 @@ class EpochPlan:
     indices: Int[Tensor, "batch case"]
     frames: Int[Tensor, "batch case"] | None
     elements: Int[Tensor, "batch case"]
-    places: Float[Tensor, "batch case 2"] | None
+    places: Float[Tensor, "batch case 2"] | None = None
 
     def batches(self, cases: DeviceCases, symmetries: Symmetries, share: Share) -> Iterator[Batch]:
         """Stack one batch after the other."""
