@@ -49,11 +49,12 @@ def facts(card: Card, metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "data", f"{run['data.num_cases']:,} cases of `{card.problem}`, seed {run['data.seed']}, {shift}"
     before = metrics.get("before")
     earlier = f" ({before['learning_rate']:g} in the first {before['epochs']} epochs)" if before else ""
+    moved = ", cases moved over the grid" if run.get("train.translation") else ""  # which older runs do not know
     yield (
         "recipe",
         f"`{run['recipe']}`: {run['train.optimizer']}, learning rate {run['train.learning_rate']:g}{earlier}, batch "
         f"{run['train.batch']}, {run['train.schedule']} schedule, training loss {run['train.loss']}, "
-        f"symmetry {'on' if run['train.symmetry'] else 'off'}",
+        f"symmetry {'on' if run['train.symmetry'] else 'off'}{moved}",
     )
     speed = f"{cost['cases_per_second']:,.0f} cases per second"
     yield "cost", f"{cost['epochs']} epochs, {cost['seconds']:.0f} s on {cost['trained_on']}, {speed}"

@@ -139,6 +139,14 @@ def test_the_two_losses_of_a_run_are_told_apart(release):
     assert set(results.LOSSES) == set(losses.LOSSES)
 
 
+def test_a_card_says_whether_cases_were_moved(release):
+    shipped = load_checkpoint(release / "models" / "poisson")
+    for moved in (False, True):
+        run = {**shipped.metrics["run"], "train.translation": moved}
+        card = write_card("poisson", shipped.card, {**shipped.metrics, "run": run})
+        assert ("symmetry on, cases moved over the grid" in card) == moved
+
+
 def test_a_run_that_began_with_the_weights_of_another_is_told_as_its_second_part(release, tmp_path):
     trained = release / "trained" / "poisson"
     changes = ["train.batch=8", "train.epochs=3", "train.learning_rate=1e-3"]
