@@ -17,7 +17,7 @@ from disol.models import Network
 from disol.training.clock import Pace
 from disol.training.config import CompileMode, TrainSettings
 from disol.training.losses import CaseLoss, training_loss, validation_loss
-from disol.training.muon import Muon
+from disol.training.muon import Muon, pairs
 from disol.training.plan import EpochPlan, Share, validation_batches
 from disol.training.schedule import schedule_of
 from disol.training.symmetry import Symmetries
@@ -242,4 +242,5 @@ def decay_at(step: int, decay: float) -> float:
 @torch.no_grad()
 def move_average(averaged: list[Tensor], weights: list[Tensor], decay: float) -> None:
     """ā ← decay ā + (1 − decay) w, for all weights at once; a decay of 0 copies them."""
-    torch._foreach_lerp_(averaged, weights, 1 - decay)
+    # As pairs, since torch takes a list of tensors at once only if all are of one dtype.
+    torch._foreach_lerp_([pairs(each) for each in averaged], [pairs(weight) for weight in weights], 1 - decay)
