@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ablations_run import BASE, VARIANTS
+from ablations_run import BASE, SHARED, VARIANTS
 from disol.evaluation.spreads import COLOURS, QUIET
 from disol.files import written_whole
 from report import table
@@ -85,7 +85,7 @@ def values_table(variants: dict[str, list[Result]], columns: list[Column]) -> st
         speeds = [result["cases_per_second"] for result in own if result["alone"]]
         speed = f"{statistics.mean(speeds):.0f}" if speeds else "-"
         epochs = statistics.mean(result["epochs"] for result in own)
-        setting = " ".join(f"`{override}`" for override in VARIANTS[name]) or "recipe `fast`"
+        setting = " ".join(f"`{override}`" for override in VARIANTS[name] or SHARED)
         known = [name, setting, str(len(own)), f"{own[0]['parameters']:,}", speed, f"{epochs:.0f}"]
         rows.append([*known, *(spread(values_of(own, column)) for column in columns)])
     return table(heading, rows)
@@ -198,10 +198,11 @@ def page(results: list[Result], write: Path | None) -> list[str]:
     return [
         "# Ablations",
         f"Written by `python benchmarks/ablations.py --minutes {first['minutes']:g}`. {data['problem'].capitalize()} "
-        f"with the conventions `{data['conventions']}`, trained on a file of {data['cases']} cases, recipe `fast` and "
-        f"the published network but for the one setting named.{everywhere} Every run trains for "
-        f"{60 * first['minutes']:g} s{measured_time(results)}, validation included, loading and compiling not, while "
-        f"no other run trains: a variant that is slower sees fewer cases.{sharing(variants)} Tested on other seeds of "
+        f"with the conventions `{data['conventions']}`, trained on a file of {data['cases']} cases, recipe `fast` "
+        "by AdamW and absolute errors and the published network but for what is named."
+        f"{everywhere} Every run trains for {60 * first['minutes']:g} s{measured_time(results)}, validation included, "
+        "loading and compiling not, while no other run trains: a variant that is slower sees fewer cases."
+        f"{sharing(variants)} Tested on other seeds of "
         f"the generator: {tests}. Errors are means over cases; each cell is the mean over the seeds of training, with "
         "the smallest and the largest.",
         f"Machine: {' and '.join(sorted({result['machine'] for result in results}))}.",

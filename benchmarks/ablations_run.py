@@ -27,6 +27,7 @@ from disol.training.clock import Clock
 from report import processor
 
 BASE = "base"
+SHARED = ("train.optimizer=adamw", "train.loss=grid-l1")  # of all variants that do not say otherwise
 VARIANTS: dict[str, tuple[str, ...]] = {
     BASE: (),
     "mask-skip routing": ("model.mask_skip_routing=true",),
@@ -123,7 +124,7 @@ def main() -> None:
             options.data,
             folder,
             recipe="fast",
-            overrides=[*options.set, *VARIANTS[options.variant], *epochs],
+            overrides=[*SHARED, *options.set, *VARIANTS[options.variant], *epochs],
             minutes=options.minutes if options.epochs is None else None,
             resume=True,
             device=options.device,

@@ -124,7 +124,7 @@ def findings(problem: str, rows: Rows) -> str:
     slower = [name for before, name in pairwise(chain) if speed[name] < speed[before]]
     told = [
         f"{problem}: at the same batch the loop of this package trains {speed[FAST] / speed[RIVAL]:.1f} times as many "
-        f"cases per second as the rival. Its best, {best} (batch {VARIANTS[best].batch}), is {speed[best]:.0f} "
+        f"cases per second as the rival. Its best, {best}, is {speed[best]:.0f} "
         f"cases/s, {speed[best] / speed[RIVAL]:.1f} times the rival, {100 * reached:.0f} % of what the memory allows."
     ]
     if speed[FAST] > LAUNCH_BOUND * speed.get(LAUNCHED, speed[FAST]):
@@ -157,7 +157,8 @@ def page(rows: Rows, write: Path | None) -> list[str]:
         f"`{RIVAL}` is the published recipe as anyone would write it: contiguous tensors, Adam, torch's own "
         "interpolation, TensorFloat32 in convolutions as is torch's default; its cases lie on the GPU already, which "
         "spares it a data loader. All other rows are the training loop of this package with its symmetries, clipped "
-        "gradients and averaged weights, channels last, its own interpolation. From row to row one thing changes: "
+        "gradients and averaged weights, channels last, its own interpolation; by AdamW and absolute errors, like the "
+        "rival, not by Muon and slopes as the recipe `fast` has it. From row to row one thing changes: "
         "`torch.compile`; bfloat16 with cuDNN's convolutions; our kernels for 3×3 convolutions of up to 64 channels; "
         f"CUDA graphs; then the batch. {order} `ready after` is the time of the first ten steps, compilation included; "
         "kernels that another variant has compiled by then are reused.",

@@ -46,7 +46,7 @@ Steps = Callable[[EpochPlan], None]
 class Variant:
     """A way to train.
 
-    plain     the loop of the published recipe and nothing else; else the loop of this package, recipe "fast"
+    plain     the loop of the published recipe and nothing else; else the loop of this package
     kernels   3×3 convolutions of few channels by kernels of our own, in bfloat16
     """
 
@@ -57,6 +57,7 @@ class Variant:
     plain: bool = False
 
 
+LIKE_RIVAL = {"optimizer": "adamw", "loss": "grid-l1"}  # what is compared is the loop
 RIVAL = "plain eager float32"
 LAUNCHED = "+ own convolutions"
 FAST = "+ CUDA graphs"
@@ -67,8 +68,8 @@ VARIANTS = {
     "compiled bfloat16": Variant(200, "bfloat16", "on"),
     LAUNCHED: Variant(200, "bfloat16", "on", kernels=True),
     FAST: Variant(200, "bfloat16", "graphs", kernels=True),
-    "recipe fast": Variant(256, "bfloat16", "graphs", kernels=True),
-    "recipe fast, large batch": Variant(1024, "bfloat16", "graphs", kernels=True),
+    "batch 256": Variant(256, "bfloat16", "graphs", kernels=True),
+    "batch 1024": Variant(1024, "bfloat16", "graphs", kernels=True),
 }
 
 
@@ -98,8 +99,9 @@ def own_steps(network: Network, cases: DeviceCases, symmetries: Symmetries, vari
     """Return the loop of this package: symmetries, clipped gradients and averaged weights included."""
     if not variant.kernels:
         convolution.MOST_CHANNELS = 0  # type: ignore[attr-defined]
-    chosen = {"batch": variant.batch, "precision": variant.precision, "compile": variant.compile}
-    training = Training(launch(device), network, RECIPES["fast"].changed(chosen))
+    settings = RECIPES["fast"].changed(LIKE_RIVAL)
+    settings = settings.changed({"batch": variant.batch, "precision": variant.precision, "compile": variant.compile})
+    training = Training(launch(device), network, settings)
 
     @quick_matrix_products()
     def run(plan: EpochPlan) -> None:

@@ -37,7 +37,7 @@ train("poisson", sys.argv[1], sys.argv[2], overrides=["train.batch=8", "train.ep
     ("problem", "recipe", "changes"),
     [
         ("poisson", "fast", []),
-        ("poisson", "fast", ["train.optimizer=muon"]),
+        ("poisson", "fast", ["train.optimizer=adamw", "train.loss=grid-l1"]),
         ("heat", "fast", []),
         ("poisson", "published", ["train.plateau_patience=0"]),
     ],

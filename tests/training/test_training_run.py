@@ -31,9 +31,9 @@ def test_the_loss_falls(train_small: Train, tmp_path: Path) -> None:
     assert report.validation_loss == min(record.validation_loss for record in records) < records[0].validation_loss / 2
 
 
-@pytest.mark.parametrize("problem", ["advection-diffusion-high", "elasticity", "heat"])
-def test_every_problem_trains(train_small: Train, tmp_path: Path, problem: str) -> None:
-    train_small("run", problem=problem, epochs=12)
+@pytest.mark.parametrize(("problem", "epochs"), [("advection-diffusion-high", 12), ("elasticity", 40), ("heat", 12)])
+def test_every_problem_trains(train_small: Train, tmp_path: Path, problem: str, epochs: int) -> None:
+    train_small("run", problem=problem, epochs=epochs)
     losses = [record.train_loss for record in read_history(tmp_path / "run")]
     assert np.mean(losses[-3:]) < np.mean(losses[:3])  # random symmetries and frames make single epochs uneven
 
@@ -204,7 +204,7 @@ def test_a_diverging_run_stops_and_keeps_what_was_good(
 
 def test_a_run_that_diverges_at_once_says_that_nothing_was_kept(train_small: Train) -> None:
     with pytest.raises(ValueError, match=r"in epoch 1. .* holds no model yet"):
-        train_small("run", "train.learning_rate=1e38", "train.warmup=0", "train.averaging=0")
+        train_small("run", "train.learning_rate=1e30", "train.warmup=0", "train.averaging=0")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_run_loads_and_validates_on_as_many_of_the_first_cases_as_asked(
     assert validated == [own.store.read(own.positions, "index")["index"][:taken].tolist()]
 
 
-@pytest.mark.parametrize("changes", [(), ("train.learning_rate=1e38", "train.warmup=0", "train.averaging=0")])
+@pytest.mark.parametrize("changes", [(), ("train.learning_rate=1e30", "train.warmup=0", "train.averaging=0")])
 def test_matrices_are_multiplied_as_before_once_a_run_has_ended(
     train_small: Train, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
 ) -> None:

@@ -50,7 +50,7 @@ class TrainSettings:
 
     epochs: int = 100
     batch: int = 256
-    optimizer: Literal["adam", "adamw", "muon"] = "adamw"
+    optimizer: Literal["adam", "adamw", "muon"] = "muon"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-4
     schedule: Schedule = "cosine"
@@ -58,7 +58,7 @@ class TrainSettings:
     final_rate: float = 0.0
     plateau_factor: float = 0.5
     plateau_patience: int = 10
-    loss: PatternLoss = "grid-l1"
+    loss: PatternLoss = "relative-h1"
     symmetry: bool = True
     translation: bool = False
     averaging: float = 0.999
@@ -110,6 +110,7 @@ PUBLISHED = TrainSettings(
     weight_decay=1e-5,
     schedule="plateau",
     warmup=0.0,
+    loss="grid-l1",
     symmetry=False,
     translation=False,
     averaging=0.0,
