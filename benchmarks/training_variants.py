@@ -99,9 +99,8 @@ def own_steps(network: Network, cases: DeviceCases, symmetries: Symmetries, vari
     """Return the loop of this package: symmetries, clipped gradients and averaged weights included."""
     if not variant.kernels:
         convolution.MOST_CHANNELS = 0  # type: ignore[attr-defined]
-    settings = RECIPES["fast"].changed(LIKE_RIVAL)
-    settings = settings.changed({"batch": variant.batch, "precision": variant.precision, "compile": variant.compile})
-    training = Training(launch(device), network, settings)
+    chosen = {"batch": variant.batch, "precision": variant.precision, "compile": variant.compile, **LIKE_RIVAL}
+    training = Training(launch(device), network, RECIPES["fast"].changed(chosen))
 
     @quick_matrix_products()
     def run(plan: EpochPlan) -> None:
