@@ -204,7 +204,7 @@ def test_a_diverging_run_stops_and_keeps_what_was_good(
 
 def test_a_run_that_diverges_at_once_says_that_nothing_was_kept(train_small: Train) -> None:
     with pytest.raises(ValueError, match=r"in epoch 1. .* holds no model yet"):
-        train_small("run", "train.learning_rate=1e30", "train.warmup=0", "train.averaging=0")
+        train_small("run", "train.learning_rate=1e38", "train.warmup=0", "train.averaging=0")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_run_loads_and_validates_on_as_many_of_the_first_cases_as_asked(
     assert validated == [own.store.read(own.positions, "index")["index"][:taken].tolist()]
 
 
-@pytest.mark.parametrize("changes", [(), ("train.learning_rate=1e30", "train.warmup=0", "train.averaging=0")])
+@pytest.mark.parametrize("changes", [(), ("train.learning_rate=1e38", "train.warmup=0", "train.averaging=0")])
 def test_matrices_are_multiplied_as_before_once_a_run_has_ended(
     train_small: Train, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
 ) -> None:

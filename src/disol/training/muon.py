@@ -88,11 +88,13 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - first)
         torch._foreach_mul_(squares, second)
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - second)
+        # Both corrections for a late start are of the divisor, since a rate divided by one may be beyond float32.
+        started = [1 - first ** state["steps"] for state in states]
+        factors = [share / (1 - second ** state["steps"]) ** 0.5 for share, state in zip(started, states, strict=True)]
         sizes = torch._foreach_sqrt(squares)
-        torch._foreach_div_(sizes, [(1 - second ** state["steps"]) ** 0.5 for state in states])
-        torch._foreach_add_(sizes, SMALLEST)
-        rates = [-group["lr"] / (1 - first ** state["steps"]) for state in states]
-        torch._foreach_addcdiv_([pairs(weight) for weight in weights], means, sizes, rates)
+        torch._foreach_mul_(sizes, factors)
+        torch._foreach_add_(sizes, [SMALLEST * share for share in started])
+        torch._foreach_addcdiv_([pairs(weight) for weight in weights], means, sizes, -group["lr"])
 
 
 def is_matrix(weight: Tensor) -> bool:
