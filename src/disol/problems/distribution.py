@@ -2,64 +2,100 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from disol.fields import HIGH_FREQUENCY, IN_DISTRIBUTION, FieldSettings
-from disol.geometry import Geometry, Segment, draw_geometry, draw_segments, named_shape
-from disol.problems.checks import Unchecked
-from disol.problems.sizes import Size, interval, is_number, parse_size, read_size, write_size
+from disol._checks import is_number
+from disol._mixture import Mixture
+from disol.errors import DisolError
+from disol.fields import HIGH_FREQUENCY, IN_DISTRIBUTION, RandomField
+from disol.geometry import Geometry, Segment, draw_geometry, named_shape
+from disol.problems import broad, released
+from disol.problems.segments import SegmentKind, SegmentSettings
+from disol.problems.sizes import Size, interval, parse_size, read_size, write_size
 
 Shift = str | Mapping[str, Size | None] | None
 
-
-@dataclass(frozen=True)
-class SegmentSettings:
-    """How boundary markers are drawn: how many outer segments, how long, and how often one on the hole."""
-
-    count: tuple[int, int] = (1, 1)
-    length: tuple[float, float] = (0.1, 0.25)
-    hole_probability: float = 0.0
-    hole_length: tuple[float, float] = (0.1, 0.3)
-
-    def draw(self, rng: np.random.Generator, geometry: Geometry) -> tuple[Segment, ...]:
-        """Draw the segments of one marker."""
-        count = int(rng.integers(self.count[0], self.count[1] + 1))
-        # More than three fragments share the length of three, so that any number fits on a loop.
-        crowding = min(1.0, 3 / count)
-        segments = draw_segments(rng, count, (self.length[0] * crowding, self.length[1] * crowding))
-        if geometry.holes and rng.random() < self.hole_probability:
-            hole = 1 + int(rng.integers(len(geometry.holes)))
-            segments += draw_segments(rng, 1, self.hole_length, curve=hole)
-        return segments
-
-
+ONE_RUN = SegmentSettings()
 FRAGMENTED = SegmentSettings(count=(1, 3), length=(0.05, 0.15), hole_probability=0.5)
 HOLE_SIZE = (0.2, 0.4)
 
 
+@runtime_checkable
+class DomainKind(Protocol):
+    """A kind of random domain."""
+
+    def draw(self, outline_rng: np.random.Generator, hole_rng: np.random.Generator, /) -> Geometry:
+        """Draw one, its outline and its holes from streams of their own."""
+
+
 @dataclass(frozen=True)
-class Distribution:
-    """Where the geometry, the boundary segments and the fields of a case come from."""
+class RandomDomain:
+    """A smooth random outline of the paper's kind; with a hole, if it has a size."""
 
     alpha: float = 0.8
     hole_size: tuple[float, float] | None = None
-    shape: str | None = None
-    shape_hole: bool = False
-    segments: SegmentSettings = SegmentSettings()
-    fields: FieldSettings = IN_DISTRIBUTION
 
-    def draw_geometry(self, outline_rng: np.random.Generator, hole_rng: np.random.Generator) -> Geometry:
-        """Draw a domain, or return the named one."""
-        if self.shape is not None:
-            return named_shape(self.shape, self.shape_hole)
+    def draw(self, outline_rng: np.random.Generator, hole_rng: np.random.Generator) -> Geometry:
+        """Draw a domain."""
         return draw_geometry(outline_rng, hole_rng, self.alpha, self.hole_size)
+
+
+@dataclass(frozen=True)
+class NamedDomain:
+    """A named shape, always the same."""
+
+    name: str
+    hole: bool = False
+
+    def draw(self, outline_rng: np.random.Generator, hole_rng: np.random.Generator) -> Geometry:
+        """Return the shape."""
+        del outline_rng, hole_rng
+        return named_shape(self.name, self.hole)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Where the geometry, the boundary segments and the fields of a case come from.
+
+    segments   of Dirichlet markers, or of what is fixed
+    loaded     of forces; where None, as `segments`
+    clamped    how often a body is fixed in both directions at the same places
+    unequal    how often one of two loads (force_x and force_y, source and initial field) is smaller, or absent
+    """
+
+    domain: DomainKind = RandomDomain()
+    segments: SegmentKind = ONE_RUN
+    loaded: SegmentKind | None = None
+    fields: RandomField = IN_DISTRIBUTION
+    clamped: float = 0.0
+    unequal: float = 0.0
+
+    def draw_forces(self, rng: np.random.Generator, geometry: Geometry) -> tuple[Segment, ...]:
+        """Draw where forces act."""
+        return (self.loaded or self.segments).draw(rng, geometry)
+
+    def is_clamped(self, rng: np.random.Generator) -> bool:
+        """Draw whether a body is fixed in both directions at the same places."""
+        return rng.random() < self.clamped
+
+    def draw_sizes(self, rng: np.random.Generator) -> tuple[float, float]:
+        """Draw the sizes of two loads: one of them is 1, the other one 1, less, or 0."""
+        if rng.random() >= self.unequal:
+            return 1.0, 1.0
+        smaller = max(0.0, rng.uniform(-1.0, 1.0))
+        return (1.0, smaller) if rng.random() < 0.5 else (smaller, 1.0)
 
 
 def with_topology(distribution: Distribution, size: Size | None) -> Distribution:
     """Cut a hole; its size is the side of the box its points are drawn in."""
     hole_size = HOLE_SIZE if size is None else interval("topology", size, 0.05, 0.6)
-    return replace(distribution, hole_size=hole_size)
+    domain = distribution.domain
+    if isinstance(domain, NamedDomain):
+        raise no_random_hole(domain.name)
+    assert isinstance(domain, RandomDomain)
+    return replace(distribution, domain=replace(domain, hole_size=hole_size))
 
 
 def with_boundary(distribution: Distribution, size: Size | None) -> Distribution:
@@ -68,7 +104,7 @@ def with_boundary(distribution: Distribution, size: Size | None) -> Distribution
         return replace(distribution, segments=FRAGMENTED)
     fewest, most = interval("boundary", size, 1.0, 20.0)
     if not (fewest.is_integer() and most.is_integer()):
-        raise ValueError(f"The size of 'boundary' is a number of segments, got {write_size(size)}. Give whole numbers.")
+        raise DisolError(f"The size of 'boundary' is a number of segments, got {write_size(size)}. Give whole numbers.")
     return replace(distribution, segments=replace(FRAGMENTED, count=(int(fewest), int(most))))
 
 
@@ -78,7 +114,7 @@ def with_source(distribution: Distribution, size: Size | None) -> Distribution:
         return replace(distribution, fields=HIGH_FREQUENCY)
     lowest, highest = interval("source", size, 0.1, 64.0)
     if lowest != highest:
-        raise ValueError(
+        raise DisolError(
             f"The size of 'source' is one number, got {write_size(size)}. Give the highest frequency alone."
         )
     return replace(distribution, fields=replace(HIGH_FREQUENCY, frequency=highest))
@@ -91,28 +127,28 @@ FACTORS: dict[str, Callable[[Distribution, Size | None], Distribution]] = {
 }
 
 
-def read_shift(shift: Shift | Unchecked) -> dict[str, Size | None]:
+def read_shift(shift: Shift) -> dict[str, Size | None]:
     """Read a shift into factors and their sizes, None meaning the usual size.
 
     `None`, `"topology"`, `"boundary,source"`, `"all"`, `"topology=0.3"`, `"topology=0.2..0.3"` for sizes drawn between
-    two, `"shape:arrow+hole"`, or a mapping `{"topology": (0.2, 0.3), "source": None}`.
+    two, `"shape:arrow+hole"`, `"broad"`, `"released"`, or a mapping `{"topology": (0.2, 0.3), "source": None}`.
     """
     if shift is None:
         return {}
     if isinstance(shift, Mapping):
         return {str(factor): read_size(str(factor), size) for factor, size in shift.items()}
     if not isinstance(shift, str):
-        raise ValueError(f"A shift is a name, a mapping of names to sizes or None, got {shift!r}. Pass one of these.")
+        raise DisolError(f"A shift is a name, a mapping of names to sizes or None, got {shift!r}. Pass one of these.")
     factors: dict[str, Size | None] = {}
     for part in shift.split(","):
         name, equals, size = part.strip().partition("=")
         if name in factors:
-            raise ValueError(f"The shift {shift!r} names {name!r} twice. Name it once.")
+            raise DisolError(f"The shift {shift!r} names {name!r} twice. Name it once.")
         factors[name] = parse_size(name, size) if equals else None
     return factors
 
 
-def describe_shift(shift: Shift | Unchecked) -> str | None:
+def describe_shift(shift: Shift) -> str | None:
     """Write a shift as the string that `read_shift` reads; None for the training distribution."""
     factors = read_shift(shift)
     if not factors:
@@ -122,29 +158,46 @@ def describe_shift(shift: Shift | Unchecked) -> str | None:
     return ",".join(name if size is None else f"{name}={write_size(size)}" for name, size in factors.items())
 
 
-def shifted(shift: Shift | Unchecked, alpha: float | Unchecked = 0.8) -> Distribution:
-    """Return the distribution a shift leads to."""
+def names_a_shape(shift: Shift) -> bool:
+    """Tell whether all cases of a shift have one named shape."""
+    return any(name.startswith("shape:") for name in read_shift(shift))
+
+
+def shifted(shift: Shift, alpha: float = 0.8, elastic: bool = False) -> Mixture[Distribution]:
+    """Return the distributions a shift leads to, of elastic bodies or of scalar fields; mostly there is one."""
     if not is_number(alpha) or not 0 <= alpha <= 1:
-        raise ValueError(f"alpha must lie in [0, 1], got {alpha!r}. The training outlines use 0.8.")
-    distribution, factors = Distribution(alpha=float(alpha)), read_shift(shift)
+        raise DisolError(f"alpha must lie in [0, 1], got {alpha!r}. The training outlines use 0.8.")
+    distribution, factors = Distribution(domain=RandomDomain(float(alpha))), read_shift(shift)
     for name in sorted(factors, key=lambda name: name in FACTORS):  # these last: their own sizes are to hold
         if name in FACTORS:
             distribution = FACTORS[name](distribution, factors[name])
-        elif name != "all" and not name.startswith("shape:"):
-            known = [*FACTORS, "all", "shape:NAME", "shape:NAME+hole"]
-            raise ValueError(f"Unknown shift {name!r}. The shifts are {', '.join(known)}.")
+        elif name not in ("all", *MIXTURES) and not name.startswith("shape:"):
+            known = [*FACTORS, "all", "shape:NAME", "shape:NAME+hole", *MIXTURES]
+            raise DisolError(f"Unknown shift {name!r}. The shifts are {', '.join(known)}.")
         elif factors[name] is not None:
-            raise ValueError(f"Only {', '.join(FACTORS)} have sizes, but {name!r} got one. Give it to one of these.")
+            raise DisolError(f"Only {', '.join(FACTORS)} have sizes, but {name!r} got one. Give it to one of these.")
+        elif name in MIXTURES:
+            require_alone(name, shift, alpha)
+            return MIXTURES[name]["elastic" if elastic else "scalar"]
         elif name == "all":
-            for factor in FACTORS.values():
-                distribution = factor(distribution, None)
+            distribution = with_all(distribution)
         else:
             distribution = with_shape(distribution, name.removeprefix("shape:"))
-    if distribution.shape is not None and distribution.hole_size is not None:
-        raise ValueError(
-            f"A named shape has no random hole, got the shift {describe_shift(shift)!r}. "
-            f"Write shape:{distribution.shape}+hole for its own hole, without topology and all."
-        )
+    return Mixture(((1.0, distribution),))
+
+
+def require_alone(name: str, shift: Shift, alpha: float) -> None:
+    """Refuse to change a mixture, whose parts have their own holes, segments, sources and outlines."""
+    if len(read_shift(shift)) > 1:
+        raise DisolError(f"The shift {name!r} stands alone, got {describe_shift(shift)!r}. Leave out the others.")
+    if alpha != RandomDomain.alpha:
+        raise DisolError(f"The shift {name!r} draws its own outlines, but alpha={alpha:g} was given. Leave alpha out.")
+
+
+def with_all(distribution: Distribution) -> Distribution:
+    """Apply every factor at its usual size."""
+    for factor in FACTORS.values():
+        distribution = factor(distribution, None)
     return distribution
 
 
@@ -152,10 +205,38 @@ def with_shape(distribution: Distribution, written: str) -> Distribution:
     """Take a named shape, written as `arrow` or `arrow+hole`, instead of a random outline."""
     shape, _, hole = written.partition("+")
     if hole not in ("", "hole"):
-        raise ValueError(f"Unknown addition {hole!r} to shape {shape!r}. Only '+hole' can be added.")
+        raise DisolError(f"Unknown addition {hole!r} to shape {shape!r}. Only '+hole' can be added.")
     named_shape(shape)
-    if distribution.shape is not None:
-        raise ValueError(f"A case has one shape, got {distribution.shape!r} and {shape!r}. Name one of them.")
-    shaped = replace(distribution, shape=shape, shape_hole=bool(hole))
+    before = distribution.domain
+    if isinstance(before, NamedDomain):
+        raise DisolError(f"A case has one shape, got {before.name!r} and {shape!r}. Name one of them.")
+    if isinstance(before, RandomDomain) and before.hole_size is not None:
+        raise no_random_hole(shape)
+    shaped = replace(distribution, domain=NamedDomain(shape, bool(hole)))
     # The paper's kind of test: sharp corners, a hole, fragments and rough sources at once.
     return with_source(with_boundary(shaped, None), None) if hole else shaped
+
+
+def no_random_hole(shape: str) -> DisolError:
+    """Return the error of a named shape that is to have a random hole."""
+    return DisolError(
+        f"A named shape has no random hole. Write shape:{shape}+hole for its own, and leave out topology and all."
+    )
+
+
+def mixed(everything: Distribution) -> Mixture[Distribution]:
+    """Mix domains and loads of every kind with the paper's training distribution and its shift by all factors."""
+    return Mixture(((0.6, everything), (0.25, Distribution()), (0.15, with_all(Distribution()))))
+
+
+# Those that stand alone, of problems with a scalar field and of elasticity.
+MIXTURES: dict[str, dict[str, Mixture[Distribution]]] = {
+    "broad": {
+        "scalar": mixed(Distribution(broad.DOMAINS, broad.SUPPORTS, fields=broad.FIELDS, unequal=0.5)),
+        "elastic": mixed(Distribution(broad.DOMAINS, broad.FIXED, broad.LOADED, clamped=0.5, unequal=0.5)),
+    },
+    "released": {
+        "scalar": Mixture(((1.0, Distribution(released.CentralHole(), released.SUPPORTS, fields=HIGH_FREQUENCY)),)),
+        "elastic": Mixture(((1.0, Distribution(released.SmallHoles(), released.RUNS)),)),
+    },
+}

@@ -1,13 +1,16 @@
 """Sizes of the factors of a shift: a number, or two that the size is drawn between; in Python and as texts."""
 
+from typing import Any
+
 import numpy as np
 
-from disol.problems.checks import Unchecked
+from disol._checks import is_number
+from disol.errors import DisolError
 
 Size = float | int | tuple[float | int, float | int]
 
 
-def read_size(factor: str, size: Unchecked) -> Size | None:
+def read_size(factor: str, size: Any) -> Size | None:
     """Read a size as it is given in Python: None, a number, or a (smallest, largest) pair of numbers."""
     if size is None:
         return None
@@ -15,7 +18,7 @@ def read_size(factor: str, size: Unchecked) -> Size | None:
         return float(size)
     if isinstance(size, tuple | list | np.ndarray) and len(size) == 2 and all(map(is_number, size)):
         return float(size[0]), float(size[1])
-    raise ValueError(f"The size of {factor!r} is a number or a pair of numbers, got {size!r}. Give one of these.")
+    raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {size!r}. Give one of these.")
 
 
 def parse_size(factor: str, text: str) -> Size:
@@ -24,7 +27,7 @@ def parse_size(factor: str, text: str) -> Size:
     try:
         return (float(smallest), float(largest)) if dots else float(smallest)
     except ValueError:
-        raise ValueError(
+        raise DisolError(
             f"The size of {factor!r} must be a number or two, got {text!r}. Write {factor}=0.3 or {factor}=0.2..0.3."
         ) from None
 
@@ -40,12 +43,7 @@ def interval(factor: str, size: Size, low: float, high: float) -> tuple[float, f
     smallest, largest = map(float, size if isinstance(size, tuple) else (size, size))
     if not low <= smallest <= largest <= high:
         written = write_size(size)
-        raise ValueError(
+        raise DisolError(
             f"The size of {factor!r} must lie in [{low:g}, {high:g}], got {written}. Choose one that does."
         )
     return smallest, largest
-
-
-def is_number(value: object) -> bool:
-    """Tell whether a value is a number, of Python or of NumPy; truth values are none."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
