@@ -1,14 +1,21 @@
-"""Source terms and initial fields: how they are drawn, and how any of them is sampled on a grid."""
+"""Source terms and initial fields: drawn, written as formulas, and sampled on a grid."""
 
+import ast
+import operator
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from disol._arrays import Array
+from disol.errors import DisolError
 from disol.grid import Grid, node_means
 
-Array = Float[np.ndarray, "..."]
+Points = Float[np.ndarray, "..."]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,14 +24,16 @@ class Field:
 
     waves    rows of (ξ, a, b, c); a cosine is a wave whose phase c is π/2 further
     bumps    rows of (ξ, p_x, p_y, w)
+    floor    the smallest value that scaling gives it, and the only one of a constant
     """
 
     waves: Float[np.ndarray, "wave 4"]
     bumps: Float[np.ndarray, "bump 4"]
     offset: float = 0.0
     scale: float = 1.0
+    floor: float = 0.0
 
-    def __call__(self, x: Array, y: Array) -> Array:
+    def __call__(self, x: Points, y: Points) -> Points:
         """Evaluate at arrays of points that broadcast against each other."""
         # Waves and bumps are sums of products of a function of x and one of y: on a row and a column of
         # coordinates this costs one matrix product instead of a sine or exponential per pixel.
@@ -35,7 +44,7 @@ class Field:
             total = np.sum(across * down, axis=0)
         return (total - self.offset) / self.scale
 
-    def _factors(self, x: Array, y: Array) -> tuple[Array, Array]:
+    def _factors(self, x: Points, y: Points) -> tuple[Points, Points]:
         axes = (slice(None), *[None] * np.ndim(x))
         weight, a, b, phase = (column[axes] for column in self.waves.T)
         along_x, along_y = 2 * np.pi * a * x + phase, 2 * np.pi * b * y
@@ -46,15 +55,19 @@ class Field:
             np.concatenate([np.cos(along_y), np.sin(along_y), bump_y]),
         )
 
-    def scaled_to_unit(self, samples: Array) -> "Field":
-        """Return the field shifted and scaled so that these samples of it fill [0, 1]."""
+    def scaled_to_unit(self, samples: Points) -> "Field":
+        """Return the field shifted and scaled so that these samples of it fill [floor, 1]."""
         low, high = float(samples.min()), float(samples.max())
         spread = high - low
-        return replace(
-            self,
-            offset=self.offset + low * self.scale,
-            scale=self.scale * spread if spread > 0 else self.scale,
-        )
+        scale = self.scale * spread / (1 - self.floor) if spread > 0 else self.scale
+        return replace(self, offset=self.offset + low * self.scale - self.floor * scale, scale=scale)
+
+    def times(self, factor: float) -> "Field":
+        """Return the field with all its values multiplied."""
+        waves, bumps = self.waves.copy(), self.bumps.copy()
+        waves[:, 0] *= factor
+        bumps[:, 0] *= factor
+        return replace(self, waves=waves, bumps=bumps, offset=factor * self.offset, floor=factor * self.floor)
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,11 @@ class FieldSettings:
     frequency: float = 1.0
     phase: float = np.pi / 4
     width: tuple[float, float] = (0.5, 1.5)
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
+        """Draw a field, the same for every domain."""
+        del domain
+        return draw_field(rng, self)
 
 
 IN_DISTRIBUTION = FieldSettings()
@@ -90,12 +108,77 @@ def draw_field(rng: np.random.Generator, settings: FieldSettings = IN_DISTRIBUTI
     return Field(waves, bumps)
 
 
-# A function, which belongs to one case, or one value per pixel of one case or of many.
-Source = Callable[[Array, Array], Array] | Float[np.ndarray, "*batch height width"]
+@runtime_checkable
+class RandomField(Protocol):
+    """A kind of random field."""
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"], /) -> Field:
+        """Draw one (unscaled) for a domain."""
+
+
+@dataclass(frozen=True)
+class ConstantField:
+    """The same value everywhere, 1 when it is scaled."""
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
+        """Return it; there is only one."""
+        del rng, domain
+        return Field(np.empty((0, 4)), np.empty((0, 4)), floor=1.0)
+
+
+@dataclass(frozen=True)
+class LocalField:
+    """One narrow Gaussian about a point of the domain."""
+
+    width: tuple[float, float] = (0.03, 0.15)
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
+        """Draw one."""
+        rows, columns = np.nonzero(domain)
+        pixel = rng.integers(len(rows))
+        x, y = (np.array([columns[pixel], rows[pixel]]) + rng.random(2)) * Grid(*domain.shape).h
+        return Field(np.empty((0, 4)), np.array([[1.0, x, y, rng.uniform(*self.width)]]))
+
+
+@dataclass(frozen=True)
+class SummedField:
+    """The weighted mean of two kinds."""
+
+    first: RandomField
+    second: RandomField
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
+        """Draw one of each, and their weights."""
+        weight = rng.uniform(0.2, 0.8)
+        first = self.first.draw(rng, domain).times(weight)
+        second = self.second.draw(rng, domain).times(1 - weight)
+        return Field(np.concatenate([first.waves, second.waves]), np.concatenate([first.bumps, second.bumps]))
+
+
+@dataclass(frozen=True)
+class RaisedField:
+    """A kind whose smallest value is not 0 when it is scaled."""
+
+    kind: RandomField
+    floor: tuple[float, float] = (0.0, 0.9)
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
+        """Draw one, and its smallest value."""
+        return replace(self.kind.draw(rng, domain), floor=rng.uniform(*self.floor))
+
+
+Function = Callable[[Points, Points], Points]
+# A function of one case, functions or values for each case of a batch, or one value per pixel of one case or of many.
+Source = Function | tuple[Function | Float[Array, "_ _"], ...] | Float[Array, "*batch height width"]
+
+
+def is_function(source: object) -> bool:
+    """Tell whether a source is a function, or one for each case, instead of values per pixel."""
+    return callable(source) or isinstance(source, tuple)
 
 
 def sample(
-    source: Callable[[Array, Array], Array], x: Array, y: Array, where: Bool[np.ndarray, "rows columns"]
+    source: Function, x: Points, y: Points, where: Bool[np.ndarray, "rows columns"]
 ) -> Float[np.ndarray, "rows columns"]:
     """Evaluate a function at the marked points of a row and a column of coordinates; 0 elsewhere."""
     if isinstance(source, Field):
@@ -105,37 +188,166 @@ def sample(
     try:
         values = np.asarray(source(points_x, points_y))
     except Exception as error:
-        raise ValueError(
+        raise DisolError(
             f"The source function must accept two arrays x and y, but raised {type(error).__name__}: {error}. "
             "Write it with NumPy functions."
         ) from error
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"The source function must return real numbers, got dtype {values.dtype}. Return floats.")
+        raise DisolError(f"The source function must return real numbers, got dtype {values.dtype}. Return floats.")
     if values.shape not in ((), points_x.shape):
-        raise ValueError(
+        raise DisolError(
             f"The source function must return one value per point, shape {points_x.shape}, got {values.shape}. "
             "Return an array of the shape of x."
         )
     if not np.isfinite(values).all():
-        raise ValueError("The source function returned NaN or infinite values. Make it finite on the domain.")
+        raise DisolError("The source function returned NaN or infinite values. Make it finite on the domain.")
     sampled = np.zeros(where.shape)
     sampled[where] = values
     return sampled
 
 
 def at_pixels(
-    source: Source, mask: Bool[np.ndarray, "*batch height width"], across: float = 0.5, down: float = 0.5
-) -> Float[np.ndarray, "*batch height width"]:
+    source: Source, mask: Bool[Array, "*batch height width"], across: float = 0.5, down: float = 0.5
+) -> Float[Array, "*batch height width"]:
     """Sample a source at one point of every mask pixel (its centre, unless said); an array is constant per pixel."""
+    if isinstance(source, tuple):
+        return np.stack([at_pixels(own, domain, across, down) for own, domain in zip(source, mask, strict=True)])
     if callable(source):
         return sample(source, *Grid(*mask.shape).points(across, down), mask)
     return source * mask
 
 
 def at_nodes(
-    source: Source, mask: Bool[np.ndarray, "*batch height width"], active: Bool[np.ndarray, "*batch rows columns"]
-) -> Float[np.ndarray, "*batch rows columns"]:
+    source: Source, mask: Bool[Array, "*batch height width"], active: Bool[Array, "*batch rows columns"]
+) -> Float[Array, "*batch rows columns"]:
     """Sample a source at the marked nodes; an array gives each node the mean of its mask pixels."""
+    if isinstance(source, tuple):
+        return np.stack([at_nodes(*own) for own in zip(source, mask, active, strict=True)])
     if callable(source):
         return sample(source, *Grid(*mask.shape).node_positions(), active)
     return node_means(source, mask) * active
+
+
+LONGEST = 500  # characters
+DEEPEST = 100  # nested pieces; each further term of a sum is one
+
+CONSTANTS = {"pi": np.pi, "e": np.e}
+FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
+    **{
+        name: (1, getattr(np, name))
+        for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")
+    },
+    **{name: (1, getattr(np, name)) for name in ("exp", "log", "sqrt", "abs", "sign", "floor")},
+    **{name: (2, getattr(np, name)) for name in ("minimum", "maximum", "hypot", "arctan2")},
+}
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+ALLOWED = f"numbers, x, y, {', '.join(CONSTANTS)}, + - * / **, and {', '.join(FUNCTIONS)}"
+
+# Fields that have a name. `wave` is of the kind that models are trained on.
+NAMED_FIELDS = {
+    "zero": "0",
+    "constant": "1",
+    "ramp": "x",
+    "wave": "0.5 + 0.5*sin(2*pi*(0.7*x + 0.4*y))",
+    "ripples": "0.5 + 0.5*sin(2*pi*(3*x + 1.5*y))*cos(2*pi*2.5*y)",
+    "gaussian": "exp(-12*((x - 0.5)**2 + (y - 0.5)**2))",
+    "spots": "exp(-80*((x - 0.3)**2 + (y - 0.4)**2)) + exp(-80*((x - 0.7)**2 + (y - 0.6)**2))",
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A function f(x, y) of arrays; x runs to the right and y downwards, both from 0 to 1."""
+
+    text: str
+    tree: ast.expr
+
+    def __call__(self, x: Points, y: Points) -> Points:
+        """Evaluate at arrays of points that broadcast against each other."""
+        with np.errstate(all="ignore"):  # values that are not finite are reported by whoever uses them
+            values = _evaluate(self.tree, {"x": np.asarray(x, float), "y": np.asarray(y, float)})
+        return np.array(np.broadcast_to(values, np.broadcast_shapes(np.shape(x), np.shape(y))))
+
+    def require_finite(self, domain: Bool[np.ndarray, "height width"]) -> None:
+        """Raise an error that names a pixel of the domain where the value is not finite."""
+        x, y = (np.broadcast_to(axis, domain.shape) for axis in Grid(*domain.shape).pixel_centres())
+        wrong = domain & ~np.isfinite(self(x, y))
+        if wrong.any():
+            raise DisolError(
+                f"The expression {self.text!r} is not finite at x = {x[wrong][0]:.3g}, y = {y[wrong][0]:.3g}, a point "
+                "of the domain. Make it finite on the whole domain."
+            )
+
+
+def read_expression(text: str) -> Expression:
+    """Read an expression in x and y, or the name of a field in `NAMED_FIELDS`."""
+    written = NAMED_FIELDS.get(text.strip(), text).strip()
+    if not written or len(written) > LONGEST:
+        raise DisolError(
+            f"An expression has 1 to {LONGEST} characters, got {len(written)}. Write a formula in x and y."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # a doubtful piece is refused below
+            tree = ast.parse(written, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
+        raise DisolError(f"Cannot read the expression {written!r}: {reason}. Use {ALLOWED}.") from None
+    _check(tree, written)
+    return Expression(written, tree)
+
+
+def _check(node: ast.AST, text: str, depth: int = 0) -> None:
+    """Require that a tree is made of allowed pieces only."""
+    if depth > DEEPEST:
+        raise DisolError(f"The expression {text!r} is nested more than {DEEPEST} deep. Write a simpler one.")
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            _require_float(value, text)
+            pieces: list[ast.expr] = []
+        case ast.Name(id=name) if name in ("x", "y", *CONSTANTS):
+            pieces = []
+        case ast.BinOp(left, kind, right) if type(kind) in OPERATORS:
+            pieces = [left, right]
+        case ast.UnaryOp(kind, operand) if type(kind) in OPERATORS:
+            pieces = [operand]
+        case ast.Call(ast.Name(id=name), pieces, []) if name in FUNCTIONS:
+            wanted = FUNCTIONS[name][0]
+            if len(pieces) != wanted:
+                raise DisolError(f"{name} takes {wanted} values, got {len(pieces)} in {ast.unparse(node)!r}.")
+        case ast.BinOp(op=ast.BitXor()):
+            raise DisolError(f"{ast.unparse(node)!r} uses ^, which is not a power here. Write ** instead.")
+        case _:
+            raise DisolError(f"{ast.unparse(node)!r} is not allowed in the expression {text!r}. Use {ALLOWED}.")
+    for piece in pieces:
+        _check(piece, text, depth + 1)
+
+
+def _require_float(value: int | float, text: str) -> None:
+    """Require that a written number has a size that floats can hold."""
+    if not abs(value) <= sys.float_info.max:
+        raise DisolError(f"A number in the expression {text[:40]!r} is too large. Use numbers below 1e308.")
+
+
+def _evaluate(node: ast.expr, names: dict[str, Points]) -> Any:
+    """Return the value of a checked tree; NumPy floats throughout, so that huge powers become infinite at once."""
+    match node:
+        case ast.Constant(value=value):
+            return np.float64(value)  # type: ignore[arg-type]
+        case ast.Name(id=name):
+            return names[name] if name in names else np.float64(CONSTANTS[name])
+        case ast.BinOp(left, kind, right):
+            return OPERATORS[type(kind)](_evaluate(left, names), _evaluate(right, names))
+        case ast.UnaryOp(kind, operand):
+            return OPERATORS[type(kind)](_evaluate(operand, names))
+        case ast.Call(ast.Name(id=name), pieces):
+            return FUNCTIONS[name][1](*(_evaluate(piece, names) for piece in pieces))
+    raise TypeError(f"unchecked piece {ast.dump(node)}")  # `_check` lets no other kind through

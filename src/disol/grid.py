@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
+from disol._arrays import Array, as_int8, zeros
+
 # Corners of a pixel as (row, column) offsets, clockwise from the top left: the order of every element matrix.
 CORNERS = ((0, 0), (0, 1), (1, 1), (1, 0))
 
@@ -46,12 +48,12 @@ class Grid:
         )
 
 
-def nodes_touching(pixels: Bool[np.ndarray, "*batch height width"]) -> Bool[np.ndarray, "*batch rows columns"]:
+def nodes_touching(pixels: Bool[Array, "*batch height width"]) -> Bool[Array, "*batch rows columns"]:
     """Mark every node that is a corner of a marked pixel."""
     return sum_at_nodes(pixels)  # of truth values: whether any is true
 
 
-def sum_at_nodes(pixels: Shaped[np.ndarray, "*batch height width"]) -> Shaped[np.ndarray, "*batch rows columns"]:
+def sum_at_nodes(pixels: Shaped[Array, "*batch height width"]) -> Shaped[Array, "*batch rows columns"]:
     """Add up at each node the values of the pixels it is a corner of."""
     frame = framed(pixels)
     pairs = frame[..., :-1, :] + frame[..., 1:, :]
@@ -59,11 +61,11 @@ def sum_at_nodes(pixels: Shaped[np.ndarray, "*batch height width"]) -> Shaped[np
 
 
 def weigh_at_nodes(
-    pixels: Float[np.ndarray, "*batch height width"], weights: Float[np.ndarray, "4"]
-) -> Float[np.ndarray, "*batch rows columns"]:
+    pixels: Float[Array, "*batch height width"], weights: Float[np.ndarray, "4"]
+) -> Float[Array, "*batch rows columns"]:
     """Add up at each node the values of its pixels, with a weight for each corner of a pixel."""
     frame = framed(pixels)
-    top_left, top_right, bottom_right, bottom_left = weights
+    top_left, top_right, bottom_right, bottom_left = weights.tolist()
     total = top_left * frame[..., 1:, 1:]  # the node is the top left corner of the pixel below it, to the right
     total += top_right * frame[..., 1:, :-1]
     total += bottom_right * frame[..., :-1, :-1]
@@ -71,35 +73,33 @@ def weigh_at_nodes(
     return total
 
 
-def framed(pixels: Shaped[np.ndarray, "*batch height width"]) -> Shaped[np.ndarray, "*batch height+2 width+2"]:
+def framed(pixels: Shaped[Array, "*batch height width"]) -> Shaped[Array, "*batch height+2 width+2"]:
     """Surround pixels with zeros."""
     *batch, height, width = pixels.shape
-    frame = np.zeros((*batch, height + 2, width + 2), dtype=pixels.dtype)
+    frame = zeros((*batch, height + 2, width + 2), like=pixels)
     frame[..., 1:-1, 1:-1] = pixels
     return frame
 
 
-def sum_over_corners(
-    per_corner: Float[np.ndarray, "4 *batch height width"],
-) -> Float[np.ndarray, "*batch rows columns"]:
+def sum_over_corners(per_corner: Float[Array, "4 *batch height width"]) -> Float[Array, "*batch rows columns"]:
     """Add up at each node what its pixels give to that corner (the assembly of a vector)."""
     _, *batch, height, width = per_corner.shape
-    total = np.zeros((*batch, height + 1, width + 1))
+    total = zeros((*batch, height + 1, width + 1), like=per_corner)
     for (row, column), values in zip(CORNERS, per_corner, strict=True):
         total[..., row : row + height, column : column + width] += values
     return total
 
 
-def pixel_means(nodes: Float[np.ndarray, "*batch rows columns"]) -> Float[np.ndarray, "*batch height width"]:
+def pixel_means(nodes: Float[Array, "*batch rows columns"]) -> Float[Array, "*batch height width"]:
     """Average the four corner nodes of every pixel."""
     pairs = nodes[..., :-1] + nodes[..., 1:]
     return 0.25 * (pairs[..., :-1, :] + pairs[..., 1:, :])
 
 
 def node_means(
-    values: Float[np.ndarray, "*batch height width"], pixels: Bool[np.ndarray, "*batch height width"]
-) -> Float[np.ndarray, "*batch rows columns"]:
+    values: Float[Array, "*batch height width"], pixels: Bool[Array, "*batch height width"]
+) -> Float[Array, "*batch rows columns"]:
     """Average at every node the values of its marked pixels; 0 where it has none."""
     total = sum_at_nodes(values * pixels)
-    total /= np.maximum(sum_at_nodes(pixels.view(np.int8)), 1)
+    total /= sum_at_nodes(as_int8(pixels)).clip(1)
     return total

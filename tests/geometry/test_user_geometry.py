@@ -134,25 +134,25 @@ def written(path, content) -> str:
 @pytest.mark.parametrize("name", OUTLINES)
 def test_a_shape_written_to_a_file_is_the_shape(tmp_path, name):
     content = {"outer": OUTLINES[name].tolist(), "holes": [hole.tolist() for hole in HOLES[name]]}
-    outline = read_outline(written(tmp_path / "a.json", content))
+    geometry, fitted = read_outline(written(tmp_path / "a.json", content))
     grid = Grid(96, 96)
-    assert not outline.fitted
-    assert (outline.geometry.mask(grid) == named_shape(name, with_hole=True).mask(grid)).all()
+    assert not fitted
+    assert (geometry.mask(grid) == named_shape(name, with_hole=True).mask(grid)).all()
 
 
 @pytest.mark.parametrize("wrap", [lambda polygon: polygon, lambda polygon: {"type": "Feature", "geometry": polygon}])
 def test_geojson_has_y_upwards_and_repeats_its_first_point(tmp_path, wrap):
     upwards = [[[x, 1 - y] for x, y in [*OUTLINES["y"].tolist(), OUTLINES["y"][0].tolist()]]]
-    outline = read_outline(written(tmp_path / "a.geojson", wrap({"type": "Polygon", "coordinates": upwards})))
-    assert not outline.fitted
-    assert len(outline.geometry.outer.points) == len(OUTLINES["y"])
-    assert (outline.geometry.mask(Grid(64, 64)) == named_shape("y").mask(Grid(64, 64))).all()
+    geometry, fitted = read_outline(written(tmp_path / "a.geojson", wrap({"type": "Polygon", "coordinates": upwards})))
+    assert not fitted
+    assert len(geometry.outer.points) == len(OUTLINES["y"])
+    assert (geometry.mask(Grid(64, 64)) == named_shape("y").mask(Grid(64, 64))).all()
 
 
 def test_altitudes_of_geojson_do_not_count(tmp_path):
     rings = [[[x, y, 250.0] for x, y in SQUARE]]
-    outline = read_outline(written(tmp_path / "a.geojson", {"type": "Polygon", "coordinates": rings}))
-    assert outline.geometry.mask(Grid(32, 32)).sum() == 16**2
+    geometry, _ = read_outline(written(tmp_path / "a.geojson", {"type": "Polygon", "coordinates": rings}))
+    assert geometry.mask(Grid(32, 32)).sum() == 16**2
 
 
 @given(scale=st.floats(2, 1e6), x=st.floats(-1e6, 1e6), y=st.floats(-1e6, 1e6))
@@ -160,12 +160,12 @@ def test_an_outline_anywhere_is_fitted_into_the_square_in_its_proportions(tmp_pa
     moved = (OUTLINES["arrow"] * scale + [x, y]).tolist()
     hole = (HOLES["arrow"][0] * scale + [x, y]).tolist()
     path = tmp_path_factory.mktemp("outline") / "a.json"
-    outline = read_outline(written(path, {"outer": moved, "holes": [hole]}))
-    points = outline.geometry.outer.points
-    assert outline.fitted
+    geometry, fitted = read_outline(written(path, {"outer": moved, "holes": [hole]}))
+    points = geometry.outer.points
+    assert fitted
     assert points.min(axis=0) == pytest.approx([0.05, 0.5 - 0.45 * 0.76 / 0.89], abs=1e-6)
     assert points.max(axis=0) == pytest.approx([0.95, 0.5 + 0.45 * 0.76 / 0.89], abs=1e-6)
-    assert len(outline.geometry.holes) == 1
+    assert len(geometry.holes) == 1
 
 
 @pytest.mark.parametrize(

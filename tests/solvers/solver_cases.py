@@ -1,28 +1,29 @@
 """Systems to solve, for the tests of this folder."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import sparse
 
 from disol import draw
 from disol.fem import ELEMENTS, System, forms, free_unknowns
 from disol.grid import Grid, nodes_touching
-from disol.problems.table import find_conventions
+from disol.solvers import from_system
 
 STEADY = ("poisson", "advection-diffusion-low", "advection-diffusion-high", "elasticity")
 DISCRETISATIONS = [(problem, conventions) for problem in STEADY for conventions in ("paper", "published")]
 DISCRETISATIONS += [("heat", "paper")]
 
 
-def system_of(case, element="q1"):
-    discrete = ELEMENTS[element](Grid(*case.terms["domain"].shape).h)
-    return case.equation.system(case.terms, find_conventions(case.conventions), discrete)
+def operator_of(systems, **settings):
+    """The operator of a batch, and its loads."""
+    return from_system(System.stack(systems), **settings)
 
 
 def drawn_systems(problem, indices=range(3), resolution=32, shift=None, conventions="paper"):
-    return [
-        system_of(draw(problem, 7, index, resolution=resolution, shift=shift, conventions=conventions))
-        for index in indices
-    ]
+    """Steady systems A u = b; of a transient problem the one of a step."""
+    cases = (draw(problem, 7, index, resolution=resolution, shift=shift, conventions=conventions) for index in indices)
+    return [replace(case.system(), mass_matrix=None, initial=None) for case in cases]
 
 
 def poisson_system(mask, dirichlet, source=1.0):

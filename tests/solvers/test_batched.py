@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from solver_cases import drawn_systems, poisson_system, relative_error
+from solver_cases import drawn_systems, operator_of, poisson_system, relative_error
 
-from disol.fem import solve
+from disol.fem import System, solve
 from disol.fem.solve import factorise
-from disol.solvers import BatchSettings, Factors, from_systems, memory, solve_batch, solve_systems
+from disol.solvers import BatchSettings, Factors, memory, solve_batch, solve_systems
 from disol.solvers.batched import solve_by_reference
 from disol.solvers.nested_dissection import bytes_per_case
 
@@ -29,23 +29,23 @@ def spoil(monkeypatch, change):
 @pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity"])
 def test_solutions_are_exact_and_proved_to_be(problem, precision):
     systems = drawn_systems(problem, range(4), shift="all")
-    solution = solve_systems(systems, settings=BatchSettings(precision=precision))
-    assert relative_error(solution.nodes, np.stack([system.solve() for system in systems])) < 1e-9
-    assert solution.nodes.dtype == torch.float64
+    solution = solve_systems(System.stack(systems), settings=BatchSettings(precision=precision))
+    assert relative_error(solution.frames[:, 0], np.concatenate([system.solve() for system in systems])) < 1e-9
+    assert solution.frames[:, 0].dtype == torch.float64
     assert solution.backward_error.max() < 1e-15
     assert solution.fallbacks == ()
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 4])
 def test_chunks_change_nothing(chunk):
-    operator, loads = from_systems(drawn_systems("elasticity", range(5)))
+    operator, loads = operator_of(drawn_systems("elasticity", range(5)))
     whole = solve_batch(operator, loads, BatchSettings(chunk=5))
     pieces = solve_batch(operator, loads, BatchSettings(chunk=chunk))
     assert relative_error(pieces.nodes, whole.nodes.numpy()) < 1e-10
 
 
 def test_no_load_gives_no_solution():
-    operator, loads = from_systems(drawn_systems("elasticity"))
+    operator, loads = operator_of(drawn_systems("elasticity"))
     loads[1] = 0
     solution = solve_batch(operator, loads)
     assert not solution.nodes[1].any()
@@ -57,18 +57,18 @@ def test_no_load_gives_no_solution():
 def test_spoiled_solution_is_replaced_by_the_reference_and_counted(monkeypatch, change):
     systems = drawn_systems("poisson")
     spoil(monkeypatch, change)
-    solution = solve_systems(systems)
+    solution = solve_systems(System.stack(systems))
     assert solution.fallbacks == (1,)
-    assert relative_error(solution.nodes, np.stack([system.solve() for system in systems])) < 1e-9
+    assert relative_error(solution.frames[:, 0], np.concatenate([system.solve() for system in systems])) < 1e-9
     assert solution.backward_error.max() < 1e-13
 
 
 def test_slightly_spoiled_solution_is_refined(monkeypatch):
     systems = drawn_systems("poisson")
     spoil(monkeypatch, lambda u: 1.001 * u)
-    solution = solve_systems(systems)
+    solution = solve_systems(System.stack(systems))
     assert solution.fallbacks == ()
-    assert relative_error(solution.nodes, np.stack([system.solve() for system in systems])) < 1e-9
+    assert relative_error(solution.frames[:, 0], np.concatenate([system.solve() for system in systems])) < 1e-9
 
 
 def test_a_case_beyond_help_does_not_keep_the_others_from_being_refined(monkeypatch):
@@ -81,20 +81,20 @@ def test_a_case_beyond_help_does_not_keep_the_others_from_being_refined(monkeypa
         return nodes
 
     monkeypatch.setattr(Factors, "solve", spoiled)
-    solution = solve_systems(systems)
+    solution = solve_systems(System.stack(systems))
     assert solution.fallbacks == (1,)
     assert solution.backward_error.max() < 1e-13
 
 
 def test_several_loads_are_checked_together():
-    operator, loads = from_systems(drawn_systems("poisson"))
+    operator, loads = operator_of(drawn_systems("poisson"))
     solution = solve_batch(operator, torch.stack([loads, loads.flip(-2)], dim=-1))
     assert solution.backward_error.shape == (3,)
     assert relative_error(solution.nodes[..., 0], solve_batch(operator, loads).nodes.numpy()) < 1e-10
 
 
 def test_the_reference_factorises_once_for_all_loads_and_never_for_none(monkeypatch):
-    operator, loads = from_systems(drawn_systems("poisson"))
+    operator, loads = operator_of(drawn_systems("poisson"))
     factorised = []
 
     def factorise_and_count(matrix, pivot):
@@ -107,7 +107,7 @@ def test_the_reference_factorises_once_for_all_loads_and_never_for_none(monkeypa
     assert factorised == [False]
     assert not found[..., 1].any()
     for column in (0, 2):
-        assert relative_error(found[..., column], operator.system(1, several[..., column]).solve()) < 1e-14
+        assert relative_error(found[..., column], operator.system(1, several[..., column]).solve()[0]) < 1e-14
     assert not solve_by_reference(operator, 1, torch.zeros_like(several)).any()
     assert len(factorised) == 3
 
@@ -119,17 +119,17 @@ def test_singular_case_is_an_error_that_names_the_boundary_conditions():
     system.free[0, 8, 8] = True
     system.load[0, 8, 8] = 1.0
     with pytest.raises(ValueError, match="boundary conditions"):
-        solve_systems([system])
+        solve_systems(System.stack([system]))
 
 
 def test_case_that_does_not_fit_is_one_clear_error(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
     with pytest.raises(ValueError, match=r"must fit into .* GiB .* needs about .* GiB\. Lower the resolution"):
-        solve_systems(drawn_systems("elasticity"))
+        solve_systems(System.stack(drawn_systems("elasticity")))
 
 
 def test_chunk_grows_with_the_memory_there_is(monkeypatch):
-    operator, _ = from_systems(drawn_systems("poisson"))
+    operator, _ = operator_of(drawn_systems("poisson"))
     needed = bytes_per_case(operator, torch.float64)
     for cases in (1, 3, 10):
         monkeypatch.setattr(memory, "free_bytes", lambda device, cases=cases: 1.5 * cases * needed)
@@ -163,7 +163,7 @@ def test_memory_of_the_host_is_guessed_where_no_one_tells(monkeypatch, tmp_path)
 
 @pytest.mark.parametrize("size", [1e-200, 1e170])
 def test_errors_are_found_however_small_or_large_the_load(monkeypatch, size):
-    operator, loads = from_systems(drawn_systems("poisson"))
+    operator, loads = operator_of(drawn_systems("poisson"))
     expected = solve_batch(operator, loads).nodes
     spoil(monkeypatch, lambda nodes: 3 * nodes)
     found = solve_batch(operator, size * loads)
@@ -182,6 +182,6 @@ def test_errors_are_found_however_small_or_large_the_load(monkeypatch, size):
     ids=["fewer", "of another grid", "not finite"],
 )
 def test_loads_that_do_not_fit_are_refused(change, message):
-    operator, loads = from_systems(drawn_systems("poisson"))
+    operator, loads = operator_of(drawn_systems("poisson"))
     with pytest.raises(ValueError, match=message):
         solve_batch(operator, change(loads))

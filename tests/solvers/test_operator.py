@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from solver_cases import DISCRETISATIONS, drawn_systems, frobenius, on_unknowns, relative_error
+from solver_cases import DISCRETISATIONS, drawn_systems, frobenius, on_unknowns, operator_of, relative_error
 
 from disol.fem import assemble
-from disol.solvers import DiscreteOperator, from_systems
+from disol.solvers import DiscreteOperator
 
 
 def random_fields(operator, *trailing):
@@ -17,7 +17,7 @@ def random_fields(operator, *trailing):
 @pytest.mark.parametrize(("problem", "conventions"), DISCRETISATIONS)
 def test_operator_equals_the_assembled_matrix(problem, conventions):
     systems = drawn_systems(problem, conventions=conventions, shift="all")
-    operator, loads = from_systems(systems)
+    operator, loads = operator_of(systems)
     fields = random_fields(operator)
     products, diagonals, norms = operator.apply(fields), operator.diagonal(), operator.frobenius_norm()
     for case, system in enumerate(systems):
@@ -31,7 +31,7 @@ def test_operator_equals_the_assembled_matrix(problem, conventions):
 
 @pytest.mark.parametrize("problem", ["poisson", "elasticity"])
 def test_nothing_enters_or_leaves_through_values_that_are_not_free(problem):
-    operator, _ = from_systems(drawn_systems(problem))
+    operator, _ = operator_of(drawn_systems(problem))
     fields = random_fields(operator)
     product = operator.apply(fields)
     assert torch.equal(product, operator.apply(fields + ~operator.free))
@@ -39,7 +39,7 @@ def test_nothing_enters_or_leaves_through_values_that_are_not_free(problem):
 
 
 def test_several_fields_along_the_last_axis_are_applied_one_by_one():
-    operator, _ = from_systems(drawn_systems("elasticity"))
+    operator, _ = operator_of(drawn_systems("elasticity"))
     fields = random_fields(operator, 3)
     together = operator.apply(fields)
     for column in range(3):
@@ -48,21 +48,21 @@ def test_several_fields_along_the_last_axis_are_applied_one_by_one():
 
 @pytest.mark.parametrize(("problem", "symmetric"), [("elasticity", True), ("advection-diffusion-high", False)])
 def test_energy_is_symmetric_exactly_where_the_operator_is(problem, symmetric):
-    operator, _ = from_systems(drawn_systems(problem))
+    operator, _ = operator_of(drawn_systems(problem))
     left, right = random_fields(operator), random_fields(operator).flip(-1)
     assert operator.is_symmetric == symmetric
     assert torch.allclose(operator.energy(left, right), operator.energy(right, left)) == symmetric
 
 
 def test_gradient_of_the_energy_is_twice_the_operator():
-    operator, _ = from_systems(drawn_systems("poisson"))
+    operator, _ = operator_of(drawn_systems("poisson"))
     fields = random_fields(operator).requires_grad_()
     (gradient,) = torch.autograd.grad(operator.energy(fields, fields).sum(), fields)
     assert torch.allclose(gradient, 2 * operator.apply(fields))
 
 
 def test_float32_operator_agrees_to_its_precision():
-    operator, _ = from_systems(drawn_systems("elasticity"))
+    operator, _ = operator_of(drawn_systems("elasticity"))
     fields = random_fields(operator)
     single = operator.to(dtype=torch.float32).apply(fields.float())
     assert single.dtype == torch.float32
@@ -70,7 +70,7 @@ def test_float32_operator_agrees_to_its_precision():
 
 
 def test_stencil_agrees_with_the_operator_where_only_one_unknown_is_not_zero():
-    operator, _ = from_systems(drawn_systems("advection-diffusion-high", indices=[0]))
+    operator, _ = operator_of(drawn_systems("advection-diffusion-high", indices=[0]))
     row, column = operator.free[0, 0].nonzero()[40].tolist()
     unit = torch.zeros(operator.free.shape, dtype=torch.float64)
     unit[0, 0, row, column] = 1
@@ -82,13 +82,13 @@ def test_stencil_agrees_with_the_operator_where_only_one_unknown_is_not_zero():
 def test_systems_of_different_problems_are_refused():
     poisson, advective = (drawn_systems(name, indices=[0])[0] for name in ("poisson", "advection-diffusion-low"))
     with pytest.raises(ValueError, match=r"must share grid and element matrix.*batches of their own"):
-        from_systems([poisson, advective])
+        operator_of([poisson, advective])
     with pytest.raises(ValueError, match="at least one system"):
-        from_systems([])
+        operator_of([])
 
 
 def test_part_of_a_batch_is_the_operator_of_those_cases():
-    operator, _ = from_systems(drawn_systems("poisson"))
+    operator, _ = operator_of(drawn_systems("poisson"))
     fields = random_fields(operator)
     part = operator[1:]
     assert isinstance(part, DiscreteOperator)

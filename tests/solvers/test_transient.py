@@ -1,42 +1,48 @@
 """Batched backward Euler steps are those of the reference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from solver_cases import relative_error, system_of
+from solver_cases import relative_error
 
 from disol import draw
-from disol.fem import ELEMENTS, backward_euler, forms
-from disol.solvers import BatchSettings, Factors, from_systems, step_systems
-from disol.solvers.transient import step_by_reference
+from disol.fem import ELEMENTS, System, assemble, forms, free_unknowns
+from disol.solvers import BatchSettings, Factors, from_system, solve_systems
+from disol.solvers.batched import step_by_reference
 
 STEPS = [0, 3, 25, 10]
-MASS = forms.mass(ELEMENTS["q1"](1 / 32))
 
 
 @pytest.fixture(scope="module")
 def heat():
     cases = [draw("heat", 2, index, resolution=32, shift="all" if index else None) for index in range(3)]
-    systems = [system_of(case) for case in cases]
-    initial = [case.equation.initial_nodes(case.terms) for case in cases]
-    frames = [
-        np.stack(list(backward_euler(system, MASS, start, 25)))[STEPS]
-        for system, start in zip(systems, initial, strict=True)
-    ]
-    return systems, initial, np.stack(frames)
+    systems = [case.system() for case in cases]
+    return systems, np.stack([system.solve(STEPS) for system in systems])
+
+
+def test_the_reference_steps_as_the_equation_says(heat):
+    system = heat[0][1]
+    matrices = [assemble(system.mask, matrix, system.free).toarray() for matrix in (system.element_matrix, MASS)]
+    unknowns = free_unknowns(system.free)
+    values, load = (array.reshape(-1)[unknowns] for array in (system.initial, system.load))
+    for _ in range(3):
+        values = np.linalg.solve(matrices[0], matrices[1] @ values + load)
+    assert system.solve([3]).reshape(-1)[unknowns] == pytest.approx(values, rel=1e-9, abs=1e-14)
 
 
 @pytest.mark.parametrize("settings", [BatchSettings(), BatchSettings(chunk=2), BatchSettings(precision=torch.float32)])
 def test_frames_are_those_of_the_reference(heat, settings):
-    systems, initial, frames = heat
-    evolution = step_systems(systems, MASS, initial, STEPS, settings=settings)
+    systems, frames = heat
+    evolution = solve_systems(System.stack(systems), STEPS, settings=settings)
     assert relative_error(evolution.frames, frames) < 1e-10
     assert evolution.backward_error.max() < 1e-14
     assert evolution.fallbacks == ()
 
 
 def test_spoiled_steps_send_the_case_to_the_reference(heat, monkeypatch):
-    systems, initial, frames = heat
+    systems, frames = heat
     exact = Factors.solve
 
     def spoiled(self, loads):
@@ -45,27 +51,31 @@ def test_spoiled_steps_send_the_case_to_the_reference(heat, monkeypatch):
         return nodes
 
     monkeypatch.setattr(Factors, "solve", spoiled)
-    evolution = step_systems(systems, MASS, initial, STEPS)
+    evolution = solve_systems(System.stack(systems), STEPS)
     assert evolution.fallbacks == (2,)
     assert relative_error(evolution.frames, frames) < 1e-10
     assert evolution.backward_error.max() < 1e-13
 
 
+MASS = forms.mass(ELEMENTS["q1"](1 / 32))
+
+
 def test_the_reference_keeps_the_steps_asked_for_in_their_order(heat):
-    systems, initial, frames = heat
-    operator, loads = from_systems(systems, "cpu")
-    found = step_by_reference(operator, 1, torch.from_numpy(MASS), loads[1], torch.from_numpy(initial[1]), STEPS)
+    systems, frames = heat
+    operator, loads = from_system(System.stack(systems))
+    start = torch.from_numpy(systems[1].initial)
+    found = step_by_reference(operator, 1, torch.from_numpy(MASS), loads[1], start, STEPS)
     assert relative_error(found[None], frames[1:2]) < 1e-14
 
 
 def test_steps_before_the_first_are_refused(heat):
-    systems, initial, _ = heat
+    systems, _ = heat
     for steps in ([], [-1]):
         with pytest.raises(ValueError, match="from 0 on"):
-            step_systems(systems, MASS, initial, steps)
+            solve_systems(System.stack(systems), steps)
 
 
-def test_every_system_needs_an_initial_field(heat):
-    systems, initial, _ = heat
-    with pytest.raises(ValueError, match="got 1 for 3 systems"):
-        step_systems(systems[:3], MASS, initial[:1], [1])
+def test_a_steady_system_has_one_frame(heat):
+    steady = replace(heat[0][0], mass_matrix=None, initial=None)
+    assert steady.solve().shape == (1, 1, 33, 33)
+    assert relative_error(solve_systems(System.stack([steady])).frames[0], steady.solve()) < 1e-10

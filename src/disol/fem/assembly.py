@@ -6,8 +6,8 @@ duplicates to add up. Unknowns are numbered in elimination order, so the factori
 """
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float, Int
-from scipy import sparse
 
 from disol.fem.ordering import nested_dissection
 from disol.grid import CORNERS
@@ -47,7 +47,7 @@ def assemble(
     mask: Bool[np.ndarray, "height width"],
     matrix: Float[np.ndarray, "local local"],
     free: Bool[np.ndarray, "component rows columns"],
-) -> sparse.csc_array:
+) -> "scipy.sparse.csc_array":
     """Assemble the element matrix of every mask pixel, on the free unknowns in elimination order."""
     components, rows, columns = free.shape
     unknowns = free_unknowns(free)
@@ -64,6 +64,6 @@ def assemble(
     kept = (row_numbers >= 0) & (values != 0)
     starts = np.zeros(len(unknowns) + 1, dtype=np.int32)
     np.cumsum(kept.sum(axis=(1, 2)), out=starts[1:])
-    assembled = sparse.csc_array((values[kept], row_numbers[kept], starts), shape=2 * (len(unknowns),))
+    assembled = scipy.sparse.csc_array((values[kept], row_numbers[kept], starts), shape=2 * (len(unknowns),))
     assembled.sort_indices()
     return assembled

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
+from disol.errors import DisolError
 from disol.geometry.curve import Geometry, eroded
 from disol.grid import Grid, framed
 
@@ -64,7 +65,7 @@ class Segment:
 
     def __post_init__(self) -> None:
         if not 0 < self.length <= 1:
-            raise ValueError(f"A segment is longer than 0 and at most 1 loop, got {self.length}. Change its length.")
+            raise DisolError(f"A segment is longer than 0 and at most 1 loop, got {self.length}. Change its length.")
 
 
 def run_along(loop: Loop, first: int, length: float) -> Loop:
@@ -114,11 +115,18 @@ def draw_segments(
 ) -> tuple[Segment, ...]:
     """Draw disjoint segments of one curve with uniform lengths, at least a fifth of the free rest apart."""
     lengths = rng.uniform(*length, size=count)
-    spare = 1.0 - lengths.sum()
-    if spare <= 0:
-        raise ValueError(
+    if lengths.sum() >= 1:
+        raise DisolError(
             f"{count} segments of up to {length[1]} do not fit on one loop. Ask for fewer or shorter ones."
         )
+    return spaced_segments(rng, lengths, curve)
+
+
+def spaced_segments(
+    rng: np.random.Generator, lengths: Float[np.ndarray, " segment"], curve: int = 0
+) -> tuple[Segment, ...]:
+    """Put segments of given lengths, which sum to less than 1, in random places of one curve."""
+    count, spare = len(lengths), 1.0 - lengths.sum()
     shares = rng.random(count)
     gaps = spare * (0.2 / count + 0.8 * shares / shares.sum())
     start = rng.random()

@@ -5,11 +5,10 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
-from scipy import ndimage
 
 from disol.grid import Grid, framed
 
-FOUR_CONNECTED = ndimage.generate_binary_structure(2, 1)
+FOUR_CONNECTED = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], dtype=bool)
 
 
 def next_points(points: Shaped[np.ndarray, "point *axes"]) -> Shaped[np.ndarray, "point *axes"]:
@@ -72,6 +71,12 @@ class Curve:
         distance = (fraction % 1.0) * self.arc_lengths[-1]
         return np.array([np.interp(distance, self.arc_lengths, closed[:, axis]) for axis in (0, 1)])
 
+    def resampled(self, count: int) -> Float[np.ndarray, "sample 2"]:
+        """Return points at equal distances along the curve."""
+        closed = np.concatenate([self.points, self.points[:1]])
+        distances = self.arc_lengths[-1] * np.arange(count) / count
+        return np.stack([np.interp(distances, self.arc_lengths, closed[:, axis]) for axis in (0, 1)], axis=1)
+
     def crosses_itself(self) -> bool:
         """Tell whether two sides that are not neighbours intersect."""
         start = self.points
@@ -117,6 +122,8 @@ class Geometry:
 
 def parts(mask: Bool[np.ndarray, "height width"]) -> tuple[np.ndarray, int]:
     """Number the 4-connected parts of a mask from 1, and count them."""
+    from scipy import ndimage  # noqa: PLC0415  it takes longer to import than all of NumPy
+
     labels, count = ndimage.label(mask, FOUR_CONNECTED)
     return labels, int(count)
 

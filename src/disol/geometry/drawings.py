@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.image import imread
 
+from disol.errors import DisolError
 from disol.geometry.curve import eroded, parts
 from disol.grid import Grid
 
@@ -59,11 +60,11 @@ def read_drawing(path: str | Path) -> Drawing:
     try:
         pixels = np.asarray(imread(path))
     except OSError as error:
-        raise ValueError(f"Cannot read {path}: {error.strerror or 'not a picture'}. Give a PNG file.") from error
+        raise DisolError(f"Cannot read {path}: {error.strerror or 'not a picture'}. Give a PNG file.") from error
     except (ValueError, SyntaxError) as error:
-        raise ValueError(f"Cannot read {path} as a picture: {error}. Give a PNG file.") from error
+        raise DisolError(f"Cannot read {path} as a picture: {error}. Give a PNG file.") from error
     if max(pixels.shape[:2]) > MOST_PIXELS:
-        raise ValueError(f"{path} is wider or higher than {MOST_PIXELS} pixels. Make it smaller.")
+        raise DisolError(f"{path} is wider or higher than {MOST_PIXELS} pixels. Make it smaller.")
     largest = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "iu" else 1.0  # PNG comes as floats already
     values = pixels / largest
     if values.ndim == 2:

@@ -5,7 +5,6 @@ from math import pi
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.spatial import Delaunay
 
 
 def concave_envelope(points: Float[np.ndarray, "point 2"], alpha: float) -> Float[np.ndarray, "vertex 2"]:
@@ -15,6 +14,8 @@ def concave_envelope(points: Float[np.ndarray, "point 2"], alpha: float) -> Floa
     tightest shape that is one region holding all points up to the hull, the one at rank (1 − alpha) is taken; holes
     are filled.
     """
+    from scipy.spatial import Delaunay  # noqa: PLC0415  slow to import
+
     triangulation = Delaunay(points)
     triangles = triangulation.simplices
     ascending = np.argsort(circumradii(points[triangles]), kind="stable")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
+from disol.errors import DisolError
 from disol.geometry.boundary import Loop, trace_boundary
 from disol.geometry.curve import parts
 
@@ -32,10 +33,10 @@ def read_ranges(text: str, *, valued: bool = False) -> tuple[LoopRange, ...]:
     for piece in text.split(","):
         match = RANGE.fullmatch(piece.strip().lower())
         if match is None or (match["value"] is not None and not valued):
-            raise ValueError(f"A boundary range is written like {example!r} or 'hole1', got {piece.strip()!r}.")
+            raise DisolError(f"A boundary range is written like {example!r} or 'hole1', got {piece.strip()!r}.")
         start, end = float(match["start"] or 0), float(match["end"] or 1)
         if max(start, end) > 1 or start == end:
-            raise ValueError(
+            raise DisolError(
                 f"A boundary range goes from one fraction in [0, 1] to a different one, got {piece.strip()!r}. "
                 f"Write it like {example!r}; '0.9-0.1' passes through the start."
             )
@@ -63,7 +64,7 @@ class NamedLoops:
         values = np.zeros(self.mask.shape)
         for wanted in ranges:
             if wanted.loop not in self.loops:
-                raise ValueError(
+                raise DisolError(
                     f"There is no boundary loop {wanted.loop!r} on this grid. The loops are {', '.join(self.loops)}."
                 )
             rows, columns = pixels_between(self.loops[wanted.loop], wanted.start, wanted.end).T

@@ -1,8 +1,9 @@
 """Random outlines: a concave envelope of random points, rounded by a B-spline; and holes of the same kind."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
+from disol.errors import DisolError
 from disol.geometry.curve import Curve, Geometry, eroded, next_points, parts
 from disol.geometry.envelope import concave_envelope
 from disol.grid import Grid, framed
@@ -53,7 +54,7 @@ def draw_outline(
         curve = closed_spline(vertices, SAMPLES_PER_VERTEX).oriented(clockwise=True)
         if is_sound(curve, judged_on):
             return curve
-    raise ValueError(
+    raise DisolError(
         f"No sound outline came out of {MOST_TRIES} draws with num_points={num_points}, alpha={alpha}. "
         "Use more points or a smaller alpha."
     )
@@ -64,20 +65,28 @@ def draw_hole(rng: np.random.Generator, outer: Curve, size: tuple[float, float])
     room = eroded(outer.inside(JUDGED_ON), WALL)
     if not room.any():
         return None
-    rows, columns = np.nonzero(room)
     for _ in range(HOLES_PER_OUTLINE):
         side = rng.uniform(*size)
         shape = draw_outline(rng, HOLE_POINTS, rng.uniform(*HOLE_ALPHA), HOLE_JUDGED_ON).points * side
         shape -= 0.5 * (shape.min(axis=0) + shape.max(axis=0))
-        places = rng.integers(len(rows), size=PLACES_PER_HOLE)
-        centres = (np.stack([columns[places], rows[places]], axis=1) + rng.random((PLACES_PER_HOLE, 2))) * JUDGED_ON.h
-        pixels = np.floor((centres[:, None] + shape[::8]) / JUDGED_ON.h).astype(int)
-        in_grid = ((pixels >= 0) & (pixels < JUDGED_ON.width)).all(axis=(1, 2))
-        column, row = np.clip(pixels, 0, JUDGED_ON.width - 1).transpose(2, 0, 1)
-        fits = in_grid & room[row, column].all(axis=1)
-        if fits.any():
-            return Curve(shape + centres[np.argmax(fits)])
+        centre = find_place(rng, shape[::8], room)
+        if centre is not None:
+            return Curve(shape + centre)
     return None
+
+
+def find_place(
+    rng: np.random.Generator, shape: Float[np.ndarray, "point 2"], room: Bool[np.ndarray, "height width"]
+) -> Float[np.ndarray, "2"] | None:
+    """Find a random place where every point of a shape lies in pixels with room, on the grid of outlines."""
+    rows, columns = np.nonzero(room)
+    places = rng.integers(len(rows), size=PLACES_PER_HOLE)
+    centres = (np.stack([columns[places], rows[places]], axis=1) + rng.random((PLACES_PER_HOLE, 2))) * JUDGED_ON.h
+    pixels = np.floor((centres[:, None] + shape) / JUDGED_ON.h).astype(int)
+    in_grid = ((pixels >= 0) & (pixels < JUDGED_ON.width)).all(axis=(1, 2))
+    column, row = np.clip(pixels, 0, JUDGED_ON.width - 1).transpose(2, 0, 1)
+    fits = in_grid & room[row, column].all(axis=1)
+    return centres[np.argmax(fits)] if fits.any() else None
 
 
 def draw_geometry(
@@ -94,4 +103,4 @@ def draw_geometry(
         hole = draw_hole(hole_rng, outer, hole_size)
         if hole is not None:
             return Geometry(outer, (hole,))
-    raise ValueError(f"No outline had room for a hole of size {hole_size}. Ask for a smaller one, at most about 0.5.")
+    raise DisolError(f"No outline had room for a hole of size {hole_size}. Ask for a smaller one, at most about 0.5.")

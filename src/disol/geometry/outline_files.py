@@ -1,13 +1,13 @@
 """Domains that a user wrote down as polygons in a JSON file."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from disol.errors import DisolError
 from disol.geometry.curve import Curve, Geometry
 from disol.grid import Grid
 
@@ -19,16 +19,10 @@ JUDGED_ON = Grid(256, 256)
 EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenOutline:
-    """A geometry from a file, and whether it had to be fitted into the unit square."""
+def read_outline(path: str | Path) -> tuple[Geometry, bool]:
+    """Read polygons, and tell whether they had to be fitted into the unit square.
 
-    geometry: Geometry
-    fitted: bool
-
-
-def read_outline(path: str | Path) -> WrittenOutline:
-    """Read polygons: `outer` and `holes` with y downwards, or a GeoJSON Polygon or Feature, whose y points up.
+    A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon or Feature, whose y points up.
 
     An outline inside the unit square is used as it is. Any other is moved and scaled, x and y alike, so that it
     fills the square up to a margin of 5 %.
@@ -45,8 +39,8 @@ def read_outline(path: str | Path) -> WrittenOutline:
     for number, (hole, points) in enumerate(zip(geometry.holes, holes, strict=True), start=1):
         # Pixels alone would not tell: those of the square know nothing of what lies beside it.
         if ((points < low) | (points > high)).any() or (hole.inside(JUDGED_ON) & ~inside).any():
-            raise ValueError(f"Hole {number} of {path} reaches outside the outer polygon. Move it inside.")
-    return WrittenOutline(geometry, fitted)
+            raise DisolError(f"Hole {number} of {path} reaches outside the outer polygon. Move it inside.")
+    return geometry, fitted
 
 
 def read_polygons(path: Path) -> list[Points]:
@@ -54,9 +48,9 @@ def read_polygons(path: Path) -> list[Points]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"Cannot read {path}: {error.strerror}. Give the path of a JSON file.") from error
+        raise DisolError(f"Cannot read {path}: {error.strerror}. Give the path of a JSON file.") from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}. Write {EXPECTED}.") from error
+        raise DisolError(f"{path} is not JSON: {error}. Write {EXPECTED}.") from error
     if isinstance(content, dict) and content.get("type") == "Feature":
         content = content.get("geometry")
     if isinstance(content, dict) and content.get("type") == "Polygon":
@@ -67,7 +61,7 @@ def read_polygons(path: Path) -> list[Points]:
     else:
         rings, up = None, False
     if not isinstance(rings, list) or not rings:
-        raise ValueError(f"{path} must hold {EXPECTED}. Rewrite it so.")
+        raise DisolError(f"{path} must hold {EXPECTED}. Rewrite it so.")
     names = ["The outer polygon", *(f"Hole {number}" for number in range(1, len(rings)))]
     numbers = (2, 3) if up else (2,)  # points of GeoJSON may have an altitude
     polygons = [read_polygon(f"{name} of {path}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
@@ -81,18 +75,18 @@ def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
     except (TypeError, ValueError, OverflowError):
         written = [()]
     if any(len(point) not in numbers for point in written):
-        raise ValueError(f"{name} must be a list of points [x, y], got {str(ring)[:60]}. Rewrite it so.")
+        raise DisolError(f"{name} must be a list of points [x, y], got {str(ring)[:60]}. Rewrite it so.")
     points = np.array([point[:2] for point in written])
     if not np.isfinite(points).all():
-        raise ValueError(f"{name} has coordinates that are not finite. Replace them.")
+        raise DisolError(f"{name} has coordinates that are not finite. Replace them.")
     if len(points):
         points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
     if not 3 <= len(points) <= MOST_POINTS:
-        raise ValueError(f"{name} must have 3 to {MOST_POINTS} different points, got {len(points)}. Add or drop some.")
+        raise DisolError(f"{name} must have 3 to {MOST_POINTS} different points, got {len(points)}. Add or drop some.")
     extent = points.max(axis=0) - points.min(axis=0)
     curve = Curve((points - points.min(axis=0)) / extent.max())
     if curve.crosses_itself():
-        raise ValueError(f"{name} crosses or touches itself. Order its points along the boundary, each once.")
+        raise DisolError(f"{name} crosses or touches itself. Order its points along the boundary, each once.")
     if abs(curve.signed_area) < 1e-9:
-        raise ValueError(f"{name} has no area: its points lie on one line. Move some of them.")
+        raise DisolError(f"{name} has no area: its points lie on one line. Move some of them.")
     return points

@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
+from disol.errors import DisolError
 from disol.geometry.curve import Curve, Geometry
 
 Polygon = Float[np.ndarray, "vertex 2"]
@@ -63,5 +64,5 @@ def named_shape(name: str, with_hole: bool = False) -> Geometry:
     """Return a shape of the gallery."""
     key = name.lower()
     if key not in OUTLINES:
-        raise ValueError(f"Unknown shape {name!r}. The shapes are {', '.join(OUTLINES)}; add '+hole' for its hole.")
+        raise DisolError(f"Unknown shape {name!r}. The shapes are {', '.join(OUTLINES)}; add '+hole' for its hole.")
     return Geometry(Curve(OUTLINES[key]), tuple(map(Curve, HOLES[key])) if with_hole else ())

@@ -1,19 +1,15 @@
-"""Many cases at once, in torch: the discrete operator, batched exact solvers, multigrid and its estimate of errors.
+"""Many cases at once, in torch: the discrete operator, batched exact solvers, multigrid and its estimate of errors."""
 
-Load vectors of sampled sources and forces are in `disol.solvers.loads`.
-"""
-
-from disol.solvers.batched import BatchSolution, solve_batch, solve_systems
+from disol.solvers.batched import BatchFrames, BatchSolution, solve_batch, solve_systems, step_batch
 from disol.solvers.checked import BatchSettings, CheckedSolver
 from disol.solvers.fronts import Elimination
 from disol.solvers.iterative import IterativeSolution, conjugate_gradients, stabilised_biconjugate_gradients
 from disol.solvers.multigrid import Multigrid
 from disol.solvers.nested_dissection import Factors, factorise
-from disol.solvers.operator import DiscreteOperator, from_batch, from_systems
-from disol.solvers.transient import BatchEvolution, step_batch, step_systems
+from disol.solvers.operator import DiscreteOperator, from_system
 
 __all__ = [
-    "BatchEvolution",
+    "BatchFrames",
     "BatchSettings",
     "BatchSolution",
     "CheckedSolver",
@@ -24,11 +20,9 @@ __all__ = [
     "Multigrid",
     "conjugate_gradients",
     "factorise",
-    "from_batch",
-    "from_systems",
+    "from_system",
     "solve_batch",
     "solve_systems",
     "stabilised_biconjugate_gradients",
     "step_batch",
-    "step_systems",
 ]

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from disol.errors import DisolError
 from disol.fem.solve import LARGEST_BACKWARD_ERROR
 from disol.solvers import nested_dissection
 from disol.solvers.fronts import Elimination
@@ -35,11 +36,11 @@ class BatchSettings:
 
     def __post_init__(self) -> None:
         if self.precision not in (torch.float64, torch.float32):
-            raise ValueError(
+            raise DisolError(
                 f"precision must be torch.float64 or torch.float32, got {self.precision}. Use one of them."
             )
         if self.chunk is not None and self.chunk < 1:
-            raise ValueError(f"chunk must be at least 1, got {self.chunk}. Leave it out to fill the device.")
+            raise DisolError(f"chunk must be at least 1, got {self.chunk}. Leave it out to fill the device.")
 
 
 DEFAULT = BatchSettings()

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from disol.errors import DisolError
 from disol.solvers.operator import DiscreteOperator, inner_product, length, unit_of
 
 Nodes = Float[Tensor, "batch component rows columns"]
@@ -118,7 +119,7 @@ def quotient(dividend: Float[Tensor, " batch"], divisor: Float[Tensor, " batch"]
 def require_symmetric(operator: DiscreteOperator) -> None:
     """Refuse operators that conjugate gradients cannot solve."""
     if not operator.is_symmetric:
-        raise ValueError(
+        raise DisolError(
             "Conjugate gradients need a symmetric operator, got one with advection. "
             "Use stabilised_biconjugate_gradients or the direct solver."
         )

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import torch
 
+from disol.errors import DisolError
+
 USABLE = 0.7  # share of the free memory a batch may take; the rest is for what libraries allocate themselves
 LARGEST_CHUNKS = {"cuda": 2048, "cpu": 32}  # larger ones only cost memory
 GIBIBYTE = 2**30
@@ -36,7 +38,7 @@ def cases_at_once(bytes_per_case: int, device: torch.device) -> int:
     """Return how many cases to solve in one go, or say that not even one fits."""
     available = int(USABLE * free_bytes(device))
     if bytes_per_case > available:
-        raise ValueError(
+        raise DisolError(
             f"One case must fit into the {available / GIBIBYTE:.2f} GiB that can be used on {device}, but needs about "
             f"{bytes_per_case / GIBIBYTE:.2f} GiB. Lower the resolution, free memory, or use a larger device."
         )

@@ -1,14 +1,14 @@
 """The discrete operator A of a batch of cases, applied without ever being assembled."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
+from disol._arrays import Array, to_device
 from disol.fem import System
 from disol.fem.assembly import NEIGHBOURS
 from disol.grid import CORNERS
@@ -127,30 +127,18 @@ class DiscreteOperator:
         )
 
 
-def from_systems(
-    systems: Sequence[System], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
-) -> tuple[DiscreteOperator, Float[Tensor, "batch component rows columns"]]:
-    """Stack systems of one problem on one grid into an operator and its loads."""
-    if not systems:
-        raise ValueError("A batch needs at least one system, got none. Pass a list of systems.")
-    first = systems[0]
-    for system in systems:
-        if system.free.shape != first.free.shape or not np.array_equal(system.element_matrix, first.element_matrix):
-            raise ValueError(
-                f"The systems of a batch must share grid and element matrix, got free unknowns {first.free.shape} and "
-                f"{system.free.shape}. Solve different problems or resolutions in batches of their own."
-            )
-    mask, free, load = (np.stack([getattr(system, name) for system in systems]) for name in ("mask", "free", "load"))
-    return from_batch(System(mask, first.element_matrix, free, load), device, dtype)
-
-
-def from_batch(
+def from_system(
     systems: System, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
 ) -> tuple[DiscreteOperator, Float[Tensor, "batch component rows columns"]]:
-    """Take the systems of a batch, in arrays that start with a batch axis, to a device: their operator and loads."""
-    mask, free, loads = (torch.from_numpy(array).to(device) for array in (systems.mask, systems.free, systems.load))
-    matrix = torch.from_numpy(np.ascontiguousarray(systems.element_matrix)).to(device=device, dtype=dtype)
+    """Take the systems of a batch to a device, unless they are there: their operator and loads."""
+    mask, free, loads = (on_device(array, device) for array in (systems.mask, systems.free, systems.load))
+    matrix = on_device(systems.element_matrix, device).to(dtype)
     return DiscreteOperator(mask, free, matrix), loads.to(dtype)
+
+
+def on_device(array: Shaped[Array, "..."], device: torch.device | str) -> Shaped[Tensor, "..."]:
+    """Return an array, or a tensor, as a tensor on a device."""
+    return array.to(device) if isinstance(array, Tensor) else to_device(array, device)
 
 
 def unit_of(loads: Fields) -> Float[Tensor, "batch 1 1 1 *load"]:

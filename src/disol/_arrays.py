@@ -1,0 +1,58 @@
+"""NumPy arrays and torch tensors by one set of names, without importing torch.
+
+Whatever is written with operators, slices and the functions of `namespace_of` works on both, so that a batch is checked
+and discretised where it lies, on a CPU or on a GPU.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# A NumPy array or a tensor; shapes are written as Float[Array, "*batch height width"].
+Array = Any
+
+
+def is_tensor(value: object) -> TypeGuard["Tensor"]:
+    """Tell whether a value is a torch tensor, which it cannot be before torch is imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def namespace_of(array: Array) -> Any:
+    """Return numpy or torch, whose functions (`stack`, `where`, `amax`) take the array with `axis=`."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Return zeros of the dtype, and on the device, of another array."""
+    return like.new_zeros(shape) if is_tensor(like) else np.zeros(shape, like.dtype)
+
+
+def constant(values: np.ndarray, like: Array) -> Array:
+    """Return a NumPy array beside another one: the same, or a copy on its device; floats take its precision."""
+    if not is_tensor(like):
+        return values
+    placed = sys.modules["torch"].from_numpy(np.ascontiguousarray(values)).to(like.device)
+    return placed.to(like.dtype) if like.is_floating_point() and placed.is_floating_point() else placed
+
+
+def as_int8(mask: Array) -> Array:
+    """See truth values as 0 and 1 that can be counted."""
+    return mask.char() if is_tensor(mask) else mask.view(np.int8)
+
+
+def to_device(array: np.ndarray, device: Any) -> "Tensor":
+    """Copy a NumPy array to a device."""
+    shareable = np.ascontiguousarray(array)
+    if not shareable.flags.writeable:  # torch shares memory with arrays, and may not with read-only ones
+        shareable = shareable.copy()
+    return sys.modules["torch"].from_numpy(shareable).to(device)
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """Bring an array back to NumPy."""
+    return array.detach().cpu().numpy() if is_tensor(array) else np.asarray(array)

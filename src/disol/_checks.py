@@ -1,0 +1,156 @@
+"""What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Shaped
+
+from disol._arrays import Array, is_tensor
+from disol.errors import DisolError
+
+Mask = Bool[Array, "*batch height width"]
+
+
+def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
+    """See nested lists, tensors and the like as one array."""
+    if np.ma.is_masked(value):
+        raise DisolError(f"{name} must be an array without masked values. Fill them, as in array.filled(0).")
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise DisolError(
+            f"{name} must be one array, got rows or cases of different sizes. Give all of them one shape."
+        ) from None
+    except (TypeError, RuntimeError) as error:  # of tensors that are not on the CPU, need gradients, or are bfloat16
+        raise DisolError(
+            f"{name} must be what NumPy reads as an array, got a {type(value).__name__}: {str(error).rstrip('.')}. "
+            "Pass tensors as tensor.detach().float().cpu()."
+        ) from None
+
+
+def real_numbers(name: str, value: object) -> Shaped[np.ndarray, "..."]:
+    """Read an array of real numbers, in the precision it was given in."""
+    array = as_array(name, value)
+    if array.dtype.kind not in "biuf":
+        raise DisolError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
+    return array
+
+
+def require_pixels(name: str, array: Shaped[Array, "..."], shape: tuple[int, ...] | None) -> None:
+    """Require one value per pixel of a grid: of that of the domain, once it is known."""
+    if shape is None and (array.ndim != 2 or 0 in array.shape):
+        raise DisolError(
+            f"{name} must be an array [height, width], got shape {tuple(array.shape)}. Pass one value per pixel."
+        )
+    if shape is not None and tuple(array.shape) != shape:
+        if array.ndim != len(shape):
+            shown = tuple(array.shape)
+            raise DisolError(f"{name} must be an array [height, width], got shape {shown}. Pass one value per pixel.")
+        raise DisolError(
+            f"{name} must have the domain's shape {shape}, got {tuple(array.shape)}. Use one grid for both."
+        )
+
+
+def require_finite(name: str, array: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape"]:
+    """Require numbers that are finite."""
+    finite = array.isfinite() if is_tensor(array) else np.isfinite(array)
+    if not finite.all():
+        raise DisolError(f"{name} holds NaN or infinite values. Replace them; outside the domain use 0.")
+    return array
+
+
+def as_float(name: str, array: Shaped[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Read finite numbers in double precision."""
+    require_finite(name, array)
+    return array.double() if is_tensor(array) else array.astype(float)
+
+
+def as_mask(name: str, array: Shaped[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    """Read an array of 0 and 1."""
+    mask = array != 0
+    if not bool((mask == array).all()):
+        other = float(require_finite(name, array)[mask != array][0])
+        raise DisolError(f"{name} must hold only 0 and 1, got values such as {other:g}. Threshold it first.")
+    return mask
+
+
+def as_float32(
+    name: str, value: Shaped[Array, "*shape"], out: Float32[Array, "*shape"] | None = None
+) -> Float32[Array, "*shape"]:
+    """Round numbers to the precision of networks, whose range is smaller; they may be written to an array."""
+    if is_tensor(value):
+        rounded = value.float() if out is None else out.copy_(value)
+        fits = bool(rounded.isfinite().all())
+    else:
+        rounded = np.empty(value.shape, np.float32) if out is None else out
+        try:
+            with np.errstate(over="raise"):
+                rounded[...] = value
+            fits = True
+        except FloatingPointError:
+            fits = False
+    if not fits:
+        raise DisolError(
+            f"{name} must not exceed {np.finfo(np.float32).max:.1e}, for networks compute in float32, "
+            f"got {float(abs(value).max()):.1e}. Use other units."
+        )
+    return rounded
+
+
+def require_inside(name: str, marked: Mask, domain: Mask) -> None:
+    """Require that no marked pixel lies outside the domain."""
+    outside = int((marked & ~domain).sum())
+    if outside:
+        raise DisolError(f"{outside} {name} pixels lie outside the domain. Set them to 0 there, or enlarge the domain.")
+
+
+def whole_number(name: str, value: object) -> int:
+    """Read a number that counts something: an integer from 0 on."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise DisolError(f"{name} must be a whole number, got {value!r}.")
+    if value < 0:
+        raise DisolError(f"{name} must not be negative, got {value}.")
+    return int(value)
+
+
+def count(name: str, value: object) -> int:
+    """Read an integer from 1 on."""
+    if whole_number(name, value) == 0:
+        raise DisolError(f"{name} must be at least 1, got 0.")
+    return whole_number(name, value)
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a number, of Python or of NumPy; truth values are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def number(name: str, value: Any) -> float:
+    """Read a finite number."""
+    if not is_number(value):
+        raise DisolError(f"{name} must be a number, got {value!r}.")
+    if not np.isfinite(value):
+        raise DisolError(f"{name} must be finite, got {value}.")
+    return float(value)
+
+
+def positive_number(name: str, value: object) -> float:
+    """Read a finite number above 0."""
+    if number(name, value) <= 0:
+        raise DisolError(f"{name} must be positive, got {value}.")
+    return number(name, value)
+
+
+def poisson_ratio(name: str, value: object) -> float:
+    """Read a Poisson's ratio that a stable, compressible solid can have."""
+    if not -1 < number(name, value) < 0.5:
+        raise DisolError(f"{name} must lie in (-1, 0.5), got {value}. Steel has 0.3.")
+    return number(name, value)
+
+
+def vector(name: str, value: Any) -> tuple[float, float]:
+    """Read two finite numbers, along x and along y."""
+    if not isinstance(value, Sequence | np.ndarray) or len(value) != 2:
+        raise DisolError(f"{name} must be two numbers, (along x, along y), got {value!r}.")
+    return number(name, value[0]), number(name, value[1])
