@@ -47,7 +47,7 @@ def test_every_drawn_case_is_solvable_and_its_channels_are_named(name, shift):
         case = disol.draw(name, seed=2, index=index, shift=shift, resolution=32)
         assert case.inputs.dtype == np.float32
         assert case.inputs.shape == (len(case.channels), 32, 32)
-        assert case.problem == name
+        assert case.problem is disol.PROBLEMS[name]
         assert parts(case.terms["domain"])[1] == 1
         exact = disol.solve_exact(case)
         assert np.isfinite(exact.field).all()

@@ -22,6 +22,9 @@ class Conventions:
     force_per_length: bool
     component_patterns: bool
 
+    def __str__(self) -> str:
+        return self.name
+
 
 PAPER = Conventions(
     "paper",

@@ -1,28 +1,269 @@
-"""What every problem has: channels, a way to draw, encode, check and solve a case, and how fields are normalised."""
+"""What a problem is: its terms and fields, its weak form, and how a case of it is checked, shown and discretised."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Shaped
+from jaxtyping import Bool, Float, Float32
 
-from disol.channels import ChannelLayout
-from disol.fem import Element, System
+from disol import _checks as checks
+from disol._arrays import Array, namespace_of
+from disol._terms import SUPPORT, TIMES, ChannelLayout, Term, terms_of_kind
+from disol.errors import DisolError
+from disol.fem import Element, System, forms
+from disol.fields import Source, at_nodes, at_pixels
 from disol.geometry import Raster, Segment
-from disol.problems.checks import float32_array
+from disol.grid import nodes_touching
 from disol.problems.conventions import Conventions
-from disol.problems.distribution import Distribution
+from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
 
-# The data of one case by name, as `solve_exact` takes them: masks, forces, sources. Those of a batch are arrays that
-# start with a batch axis.
-Terms = dict[str, Any]
-# What a case is drawn as before it meets a grid: markers as segments, fields as functions.
-Sketch = dict[str, Any]
-Streams = Callable[[str], np.random.Generator]
-# What is done to the terms of a case.
-METHODS_OF_TERMS = ("check", "encode", "system", "load", "initial_nodes", "scaling_samples")
+# The data of one case by name: masks, forces, sources. Those of a batch are arrays that start with a batch axis, or
+# tuples with a function for each case.
+Terms = Mapping[str, Any]
+Mask = Bool[Array, "*batch height width"]
+
+FRAME = 2.0  # seconds between the frames that a transient problem is stored at
+TRAINED_UNTIL = 20.0  # seconds; amplitudes and the time channel are measured against it
+STORED_UNTIL = 50.0
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Which steps a solution takes: all of them, those that are asked for, and those its amplitude is the maximum of.
+
+    steps     after how many steps of time the frames are; None for the one frame of a steady problem
+    asked     places among the steps
+    counted   so many of the first steps
+    """
+
+    steps: tuple[int, ...] | None = None
+    asked: tuple[int, ...] = (0,)
+    counted: int = 1
+
+    def pick(self, values: Float[Array, "*batch frame component y x"]) -> Float[Array, "*batch_time component y x"]:
+        """Return the steps asked for; what is steady has no axis of time."""
+        return values[..., self.asked[0] if self.steps is None else list(self.asked), :, :, :]
+
+
+@dataclass(frozen=True)
+class Problem(ABC):
+    """A partial differential equation on changing domains; a new one needs its terms and its weak form.
+
+    name         how it is asked for
+    equation     with the sign as solved
+    resolution   pixels along a side of the grid it is posed on
+    """
+
+    name: str
+    equation: str
+    resolution: int
+
+    terms: ClassVar[tuple[Term, ...]]
+    fields: ClassVar[tuple[str, ...]]
+    # The numbers in the equation, which a case can replace, and how each is read.
+    parameters: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
+    # The equation is the same at every place, and loads turn and mirror as their kinds say: training then moves cases
+    # over the grid, and turns and mirrors them by the symmetries that the element matrix has.
+    is_homogeneous: ClassVar[bool] = False
+    # Conventions that a case can be discretised by.
+    known_conventions: ClassVar[tuple[str, ...]] = ("paper", "published")
+
+    def __post_init__(self) -> None:
+        for name, read in self.parameters.items():
+            object.__setattr__(self, name, read(name, getattr(self, name)))
+
+    def __str__(self) -> str:
+        return self.name
+
+    @abstractmethod
+    def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "local local"]:
+        """Return the matrix that every pixel of a domain adds to the system."""
+
+    @abstractmethod
+    def load(
+        self, terms: Terms, conventions: Conventions, element: Element
+    ) -> Float[Array, "*batch component rows columns"]:
+        """Return the load vector b, by node."""
+
+    @cached_property
+    def channels(self) -> ChannelLayout:
+        """Names of the channels that a network sees, one for each term."""
+        return ChannelLayout(*(term.channel for term in self.terms))
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """Seconds of the frames that a file stores; none for a steady problem."""
+        return ()
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        """Factors that lead out of the training distribution."""
+        has_fields = any(term.kind.is_load and not term.kind.has_sign for term in self.terms)
+        return ("topology", "boundary", *(("source",) if has_fields else ()))
+
+    def normalisation(self, conventions: Conventions) -> Normalisation:
+        """Return how its fields are scaled."""
+        return PER_COMPONENT if conventions.component_patterns and len(self.fields) > 1 else JOINT
+
+    def term(self, name: str) -> Term:
+        """Return the term called `name`."""
+        return next(term for term in self.terms if term.name == name)
+
+    def check(self, terms: Terms) -> dict[str, Any]:
+        """Read the terms that a user gave for one case or for a batch, or say what is wrong with them."""
+        domain = self.terms[0].kind.check("domain", terms["domain"], terms["domain"])
+        checked = {"domain": domain}
+        for term in self.terms[1:]:
+            checked[term.name] = term.kind.check(term.name, terms[term.name], domain)
+        self.free_nodes(checked)
+        return checked
+
+    def free_nodes(self, terms: Terms) -> Bool[Array, "*batch component rows columns"]:
+        """Mark the unknowns: the nodes of the domain that no support of their component touches; there must be some."""
+        active = nodes_touching(terms["domain"])
+        free = []
+        for name in self.fields:
+            component = component_of(name)
+            held = [term for term in terms_of_kind(self.terms, SUPPORT) if term.component in (None, component)]
+            own = active
+            for term in held:
+                own = own & ~nodes_touching(terms[term.name])
+            free.append(own)
+        stacked = namespace_of(active).stack(free, axis=-3)
+        if not stacked.any(axis=(-3, -2, -1)).all():
+            supports = " or ".join(term.name for term in terms_of_kind(self.terms, SUPPORT))
+            raise DisolError(f"Every node is held, so there is nothing to solve. Mark fewer {supports} pixels.")
+        return stacked
+
+    def encode(self, terms: Terms, conventions: Conventions) -> Float32[Array, "*batch channel height width"]:
+        """Stack the channels of a network, or say which value is too large for it."""
+        domain = terms["domain"]
+        *batch, height, width = domain.shape
+        xp = namespace_of(domain)
+        device = {} if xp is np else {"device": domain.device}
+        stacked = xp.empty((*batch, len(self.terms), height, width), dtype=xp.float32, **device)
+        for place, term in enumerate(self.terms):
+            checks.as_float32(term.name, self.channel(term, terms, conventions), stacked[..., place, :, :])
+        return stacked
+
+    def channel(self, term: Term, terms: Terms, conventions: Conventions) -> Any:
+        """Return what a network sees of a term."""
+        del conventions
+        return term.kind.encode(terms[term.name], terms["domain"])
+
+    def scaling_samples(self, source: Source, domain: Mask, conventions: Conventions) -> Float[Array, "*batch sample"]:
+        """Sample a field where it is scaled to [0, 1]; those of a batch have one value per pixel, 0 elsewhere."""
+        del conventions
+        values = at_pixels(source, domain)
+        return values[domain] if domain.ndim == 2 else values.reshape(len(domain), -1)
+
+    def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
+        """Discretise checked terms: A u = b, or the steps of a transient problem."""
+        return System(
+            terms["domain"],
+            self.element_matrix(element, conventions),
+            self.free_nodes(terms),
+            self.load(terms, conventions, element),
+        )
+
+    def frames(self, times: Sequence[float] | None) -> Frames:
+        """Return which steps are needed for some times."""
+        del times
+        return Frames()
+
+    def frame_inputs(
+        self, inputs: Float32[Array, "batch channel height width"], times: Sequence[float] | None
+    ) -> Float32[Array, "batch frame channel height width"]:
+        """Return the channels of every frame that is asked for; a steady problem has one."""
+        del times
+        return inputs[:, None]
+
+
+@dataclass(frozen=True)
+class TransientProblem(Problem):
+    """A problem that is stepped in time by backward Euler: (M + δ K) uⁿ⁺¹ = M uⁿ + δ b.
+
+    `element_matrix` is that of M + δ K and `load` gives δ b.
+
+    steps_per_frame   steps in each frame of 2 s
+    """
+
+    steps_per_frame: int = 1
+
+    parameters: ClassVar = {"steps_per_frame": checks.count}
+
+    @property
+    def step(self) -> float:
+        """δ in seconds."""
+        return FRAME / self.steps_per_frame
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """Every 2 s up to 50 s."""
+        return tuple(FRAME * frame for frame in range(1, round(STORED_UNTIL / FRAME) + 1))
+
+    @property
+    def trained_times(self) -> tuple[float, ...]:
+        """Every 2 s up to 20 s."""
+        return tuple(time for time in self.times if time <= TRAINED_UNTIL)
+
+    def check(self, terms: Terms) -> dict[str, Any]:
+        """Read terms; unless times are given, they are those of training."""
+        checked = super().check(
+            {term.name: self.trained_times for term in self.terms if term.kind is TIMES} | {**terms}
+        )
+        self.require_steps(checked["times"])
+        return checked
+
+    def require_steps(self, times: Sequence[float]) -> None:
+        """Require times that backward Euler meets."""
+        steps = np.asarray(times) / self.step
+        if np.abs(steps - np.round(steps)).max() > 1e-9 * max(1.0, steps.max()):
+            raise DisolError(
+                f"times must be multiples of the time step, {self.step:g} s, got {list(times)}. "
+                "Round them, or raise steps_per_frame."
+            )
+
+    def frames(self, times: Sequence[float] | None) -> Frames:
+        """Take all steps up to 20 s, over which the amplitude is taken, and those to the times."""
+        asked = [round(time / self.step) for time in times or ()]
+        trained = round(TRAINED_UNTIL / self.step)
+        steps = sorted({*range(trained + 1), *asked})
+        return Frames(tuple(steps), tuple(steps.index(step) for step in asked), trained + 1)
+
+    def channel(self, term: Term, terms: Terms, conventions: Conventions) -> Any:
+        """Return what a network sees; of the times the first, as a share of 20 s."""
+        if term.kind is not TIMES:
+            return super().channel(term, terms, conventions)
+        domain = terms["domain"]
+        return namespace_of(domain).full_like(domain, terms["times"][0] / TRAINED_UNTIL, dtype=float)
+
+    def frame_inputs(
+        self, inputs: Float32[Array, "batch channel height width"], times: Sequence[float] | None
+    ) -> Float32[Array, "batch frame channel height width"]:
+        """Return the channels at each time."""
+        xp, shares = namespace_of(inputs), [time / TRAINED_UNTIL for time in times or ()]
+        stacked = xp.stack([inputs] * len(shares), axis=1)
+        place = next(place for place, term in enumerate(self.terms) if term.kind is TIMES)
+        for frame, share in enumerate(shares):
+            stacked[:, frame, place] = share
+        return stacked
+
+    def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
+        """Discretise checked terms: the system of one step, M, and u⁰."""
+        steady = super().system(terms, conventions, element)
+        return System(
+            steady.mask, steady.element_matrix, steady.free, steady.load, forms.mass(element), self.initial_nodes(terms)
+        )
+
+    def initial_nodes(self, terms: Terms) -> Float[Array, "*batch 1 rows columns"]:
+        """u⁰ at the nodes, 0 where they are held."""
+        domain = terms["domain"]
+        values = at_nodes(terms["initial"], domain, nodes_touching(domain))
+        return values[..., None, :, :] * self.free_nodes(terms)
 
 
 @dataclass(frozen=True)
@@ -32,134 +273,13 @@ class Markers:
     segments: tuple[Segment, ...]
     force: float | None = None
 
-    def on(self, raster: Raster) -> Shaped[np.ndarray, "height width"]:
+    def on(self, raster: Raster) -> Bool[np.ndarray, "height width"] | Float[np.ndarray, "height width"]:
         """Return the channel on a grid."""
         marked = raster.mark(self.segments)
         return marked if self.force is None else self.force * marked
 
 
-@dataclass(frozen=True, eq=False)
-class Exact:
-    """The exact solution of a discrete problem.
-
-    field       physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
-    pattern     the field scaled by its amplitude, as networks learn it
-    amplitude   max |field| (one per component where the conventions scale components separately); of a transient
-                problem from 0 to 20 s, initial field included, whatever times are asked for
-    nodes       nodal values, 0 where a node is pinned or not part of the domain
-    times       of a transient problem, whose arrays then start with a time axis
-    """
-
-    problem: str
-    domain: Bool[np.ndarray, "height width"]
-    field: Float[np.ndarray, "*time field height width"]
-    pattern: Float[np.ndarray, "*time field height width"]
-    amplitude: float | Float[np.ndarray, " field"]
-    nodes: Float[np.ndarray, "*time field rows columns"]
-    times: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Problem(ABC):
-    """A partial differential equation on changing domains.
-
-    name         how it is asked for
-    equation     with the sign as solved
-    resolution   pixels along a side of the grid it is posed on
-    num_cases    size of the paper's data set
-    """
-
-    name: str
-    equation: str
-    resolution: int
-    num_cases: int
-
-    channels: ClassVar[ChannelLayout]
-    fields: ClassVar[tuple[str, ...]]
-    terms: ClassVar[tuple[str, ...]]
-    optional_terms: ClassVar[tuple[str, ...]] = ()
-    shifts: ClassVar[tuple[str, ...]] = ("topology", "boundary", "source")
-    # Tells whether `check`, `encode` and `system` take the arrays of a batch, too; else they get one case at a time.
-    takes_batches: ClassVar[bool] = False
-
-    # The numbers in the equation, which `solve_exact` can replace, and how each is read.
-    parameters: ClassVar[dict[str, Callable[[str, Any], Any]]]
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        own = vars(cls)
-        if "takes_batches" not in own and any(name in own for name in METHODS_OF_TERMS):
-            cls.takes_batches = False  # what the methods of another class take says nothing about one's own
-
-    def __post_init__(self) -> None:
-        for name, read in self.parameters.items():
-            object.__setattr__(self, name, read(name, getattr(self, name)))
-
-    @abstractmethod
-    def draw(
-        self,
-        streams: Streams,
-        raster: Raster,
-        distribution: Distribution,
-        conventions: Conventions,
-    ) -> Sketch:
-        """Draw markers and fields; `raster` is the geometry on the problem's own grid, where fields are scaled."""
-
-    @abstractmethod
-    def encode(self, terms: Terms, conventions: Conventions) -> Float32[np.ndarray, "*batch channel height width"]:
-        """Stack the terms of a case into a network's input channels."""
-
-    def stack(
-        self, values: Sequence[Shaped[np.ndarray, "*batch height width"]]
-    ) -> Float32[np.ndarray, "*batch channel height width"]:
-        """Stack the values of each channel in the precision of networks, or say which is too large for it."""
-        *batch, height, width = values[0].shape
-        stacked = np.empty((*batch, len(self.channels), height, width), np.float32)
-        for name, value in zip(self.channels, values, strict=True):
-            float32_array(name, value, out=self.channels.select(stacked, name))
-        return stacked
-
-    def scales_fields_separately(self, conventions: Conventions) -> bool:
-        """Tell whether each field has a pattern and an amplitude of its own."""
-        return conventions.component_patterns and len(self.fields) > 1
-
-    @abstractmethod
-    def check(self, terms: Terms) -> Terms:
-        """Read the terms a user gave, or say what is wrong with them."""
-
-    @abstractmethod
-    def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "local local"]:
-        """Return the matrix that every pixel of a domain adds to the system."""
-
-    @abstractmethod
-    def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
-        """Discretise checked terms; a transient problem gives the system of one step."""
-
-    @abstractmethod
-    def solve(self, terms: Terms, conventions: Conventions, element: Element) -> Exact:
-        """Solve the discrete problem of checked terms."""
-
-
-def normalise(
-    field: Float[np.ndarray, "*time field height width"],
-    domain: Bool[np.ndarray, "height width"],
-    amplitude: float | None = None,
-) -> tuple[Float[np.ndarray, "*time field height width"], float]:
-    """U = U / max|U|, one amplitude for all components; a zero field has a zero pattern."""
-    size = float(np.abs(field[..., domain]).max()) if amplitude is None else amplitude
-    return (field / size if size > 0 else np.zeros_like(field)), size
-
-
-def normalise_components(
-    field: Float[np.ndarray, "field height width"], domain: Bool[np.ndarray, "height width"]
-) -> tuple[Float[np.ndarray, "field height width"], Float[np.ndarray, " field"]]:
-    """u_c = ½ + ½ U_c / max|U_c|, one amplitude for each component."""
-    size = np.abs(field[:, domain]).max(axis=1)
-    return component_pattern(field, size[:, None, None], domain), size
-
-
-def component_pattern(
-    field: Float[Any, "*shape"], size: Float[Any, "..."], domain: Bool[Any, "..."]
-) -> Float[Any, "*shape"]:
-    """½ + ½ U_c / size on the domain, 0 outside, of arrays or tensors; a component of size 0 has a zero pattern."""
-    return (0.5 + 0.5 * (field / (size + (size == 0)))) * ((size > 0) & domain)
+def component_of(name: str) -> str | None:
+    """Return the component that the name of a field or channel ends in: "x" of "u_x"."""
+    base, underscore, axis = name.rpartition("_")
+    return axis if underscore and base and axis in ("x", "y") else None

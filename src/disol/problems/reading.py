@@ -1,0 +1,181 @@
+"""Cases written by people: a geometry by name or in a file, boundary conditions as ranges, fields as formulas."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from disol import _checks as checks
+from disol._terms import FORCE, SUPPORT, TIMES, Support, Term, terms_of_kind
+from disol.errors import DisolError
+from disol.geometry.curve import largest_part, parts
+from disol.geometry.loops import NamedLoops, name_loops
+from disol.grid import Grid
+from disol.problems.case import SMALLEST_RESOLUTION, Case
+from disol.problems.conventions import Conventions
+from disol.problems.problem import Problem
+from disol.problems.table import find_conventions, find_problem
+
+LARGEST_RESOLUTION = 1024
+LATEST = 1000.0  # seconds; every step of 2 s up to the last is solved
+SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
+NEAR_EDGE = 3  # rows of pixels
+ALONG_EDGE = 0.66  # of a side; 99 of 100 training cases are that near along less of it
+OUTLINE_ENDINGS = (".json", ".geojson")
+PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+
+def read_case(
+    problem: str | Problem = "poisson",
+    geometry: str | Path = "arrow+hole",
+    *,
+    conventions: str | Conventions = "paper",
+    resolution: int | None = None,
+    seed: int | None = None,
+    **terms: str,
+) -> Case:
+    """Read a case from text.
+
+    geometry     "star" or "star+hole" (a named shape), "random:7" or "random:7+all" (drawn), the path of polygons in
+                 JSON or GeoJSON, or of a picture whose dark pixels are the domain and whose red ones are held
+    resolution   pixels along a side, the problem's own unless given
+    seed         of what a named shape is not given
+    terms        by name: ranges of boundary loops ("outer:0.1-0.3,hole1"; forces "outer:0.4-0.5=-1"), formulas in x and
+                 y or names of fields ("sin(6*x)*y", "gaussian"), seconds ("2,8,20")
+
+    What is not given is drawn with the geometry, or has a default where that comes from a file. Whoever gives one
+    support gives all of them, and likewise for forces. The case says in `origin` where each term comes from, and in
+    `notes` what the grid does not show of the geometry.
+    """
+    problem = find_problem(problem)
+    conventions = find_conventions(conventions, problem)
+    names = [term.name for term in problem.terms[1:]]
+    for name in terms:
+        if name not in names:
+            raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
+    side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
+    if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
+        raise DisolError(
+            f"resolution must lie in [{SMALLEST_RESOLUTION}, {LARGEST_RESOLUTION}], got {side}. "
+            f"{problem.name} is posed on {problem.resolution}."
+        )
+    found = _find_geometry(problem, conventions, str(geometry), side, seed)
+    loops = name_loops(found.terms["domain"])
+    read, origin, notes = {"domain": loops.mask}, {"geometry": _describe(str(geometry), loops)}, [*found.notes]
+    for term in problem.terms[1:]:
+        group = terms_of_kind(problem.terms, term.kind) if term.kind in (SUPPORT, FORCE) else [term]
+        asked = any(each.name in terms for each in group)
+        read[term.name], origin[term.name] = _read_term(term, terms.get(term.name), asked, found, loops)
+    if "unpainted" in found.origin and not any(term.name in terms for term in terms_of_kind(problem.terms, SUPPORT)):
+        held = terms_of_kind(problem.terms, SUPPORT)[0]
+        notes.append(
+            f"no {found.origin['unpainted']} pixels found in {geometry}: U = 0 on {held.kind.default(held)} instead"
+        )
+    if "times" in read and not read["times"][-1] <= LATEST:  # NaN fails too
+        raise DisolError(f"times are seconds from 0 to {LATEST:g}, got {origin['times']}.")
+    case = Case.from_arrays(problem, conventions=conventions, **read)
+    return replace(case, geometry=found.geometry, origin=origin, notes=tuple(notes))
+
+
+def _describe(geometry: str, loops: NamedLoops) -> str:
+    height, width = loops.mask.shape
+    names = ", ".join(f"{name} ({len(loop)} pixels)" for name, loop in loops.loops.items())
+    return f"{geometry}, {loops.mask.mean():.0%} of {height} x {width} pixels; loops {names}"
+
+
+def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loops: NamedLoops) -> tuple[Any, str]:
+    """Return a term and where it comes from: as written, none, as drawn or painted, or the default."""
+    if text is None and group_asked:
+        return np.zeros(loops.mask.shape), "none"
+    if text is None and term.kind is not TIMES and term.name in found.terms:
+        return found.terms[term.name], found.origin["terms"]
+    value, shown = term.kind.read(term, term.kind.default(term) if text is None else text, loops)
+    return value, shown if text is not None or term.kind is TIMES else shown.replace(
+        term.kind.default(term), f"{term.kind.default(term)} (default)", 1
+    )
+
+
+def _find_geometry(problem: Problem, conventions: Conventions, geometry: str, side: int, seed: int | None) -> Case:
+    """Find a geometry: drawn at random, named, or in a file; it may bring terms along, and is not checked."""
+    kind, _, rest = geometry.partition(":")
+    ending = Path(geometry).suffix.lower()
+    from_file = ending in (*OUTLINE_ENDINGS, *PICTURE_ENDINGS)
+    if seed is not None and (from_file or kind == "random"):
+        raise DisolError("seed draws what a named shape is not given. Use the geometry random:SEED, or leave it out.")
+    if from_file:
+        grid = Grid(side, side)
+        read = _read_outline if ending in OUTLINE_ENDINGS else _read_picture
+        case = read(geometry, grid, problem, conventions)
+        if not case.domain.any():
+            raise DisolError(
+                f"No pixel of a {side} x {side} grid lies in the domain of {geometry}. Enlarge it, or raise resolution."
+            )
+        if _follows_edge(case.domain):
+            note = f"{geometry} runs along the edge of the grid, where models err more: leave 5 pixels around it"
+            return replace(case, notes=(*case.notes, note))
+        return case
+    if kind == "random":
+        number, *factors = rest.split("+")
+        if not (number.isascii() and number.isdigit()) or any(factor.startswith("shape:") for factor in factors):
+            raise DisolError(f"A random geometry is written like random:7 or random:7+all, got {geometry!r}.")
+        drawn_seed, shift = int(number), ",".join(factors) or None
+    else:
+        drawn_seed, shift = SEED if seed is None else seed, f"shape:{geometry}"
+    case = Case.draw(problem, drawn_seed, resolution=side, shift=shift, conventions=conventions)
+    return replace(case, origin={"terms": f"drawn, seed {drawn_seed}"})
+
+
+def _follows_edge(domain: Bool[np.ndarray, "height width"]) -> bool:
+    """Tell whether a domain lies nearer to a side of the grid, and along more of it, than training cases do."""
+    near = (domain[:NEAR_EDGE], domain[-NEAR_EDGE:], domain[:, :NEAR_EDGE].T, domain[:, -NEAR_EDGE:].T)
+    return any(band.any(axis=0).mean() > ALONG_EDGE for band in near)
+
+
+def _read_outline(path: str, grid: Grid, problem: Problem, conventions: Conventions) -> Case:
+    """Read polygons from a JSON file."""
+    from disol.geometry.outline_files import MARGIN, read_outline  # noqa: PLC0415
+
+    geometry, fitted = read_outline(path)
+    notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if fitted else []
+    whole = geometry.outer.inside(grid).copy()
+    for number, hole in enumerate(geometry.holes, start=1):
+        pixels = hole.inside(grid)
+        whole &= ~pixels
+        pieces = parts(pixels)[1]
+        if pieces == 0:
+            notes.append(f"hole {number} of {path} is too small for this grid: it holds the centre of no pixel")
+        elif pieces > 1:
+            notes.append(f"hole {number} of {path} is too thin for this grid: it falls into {pieces} parts")
+    domain = largest_part(whole)
+    lost = int((whole & ~domain).sum())
+    if lost:
+        notes.append(f"{lost} pixels that no side joins to the largest part of {path} are left out on this grid")
+    return Case(problem, conventions, {"domain": domain}, geometry=geometry, notes=tuple(notes))
+
+
+def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventions) -> Case:
+    """Read a picture: dark is the domain, and colours mark supports."""
+    from disol.geometry.drawings import read_drawing  # noqa: PLC0415  matplotlib is slow to import
+
+    drawing = read_drawing(path)
+    if not (drawing.ink >= 0.5).any():
+        raise DisolError(f"Dark pixels are the domain, but none of {path} is darker than mid-grey. Paint it black.")
+    terms: dict[str, Any] = {"domain": drawing.mask(grid)}
+    drawn, seen = drawing.count_parts(grid), parts(terms["domain"])[1]
+    notes: tuple[str, ...] = ()
+    if drawn not in (0, seen):
+        notes = (f"parts of the domain: {drawn} in {path}, {seen} on this grid; lines thinner than a pixel are lost",)
+    colours = {term.name: Support.paints[term.component] for term in terms_of_kind(problem.terms, SUPPORT)}
+    if not any(drawing.shows(colour) for colour in colours.values()):
+        unpainted = {"unpainted": " or ".join(dict.fromkeys(colours.values()))}
+        return Case(problem, conventions, terms, notes=notes, origin=unpainted)
+    for name, colour in colours.items():
+        terms[name] = drawing.painted(colour, grid)
+        if drawing.shows(colour) and not terms[name].any():
+            raise DisolError(
+                f"The {colour} pixels of {path} meet no boundary pixel of a {grid.height} x {grid.width} grid. "
+                "Paint them on the edge of the dark area."
+            )
+    return Case(problem, conventions, terms, notes=notes, origin={"terms": f"painted in {path}"})

@@ -1,0 +1,184 @@
+"""The solution of a case, exact or predicted: what is asked, and what was found."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from disol._arrays import Array, to_numpy
+from disol._files import written_whole
+from disol.errors import DisolError
+from disol.problems.case import Case
+from disol.problems.normalisation import Normalisation
+from disol.problems.problem import Problem
+from disol.problems.vtk import write_vtu
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """The solution of one case, or of a batch.
+
+    The arrays of a batch start with a batch axis; those of a transient problem have a time axis before the fields.
+
+    field       physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
+    amplitude   max |U| (one per component where the conventions scale components separately); of a transient problem
+                from 0 to 20 s, initial field included, whatever times are asked for
+    nodes       nodal values of an exact solution, 0 where a node is held or not part of the domain
+    device      where it was found
+    """
+
+    case: Case
+    field: Float[Array, "*batch_time field height width"]
+    amplitude: float | Float[Array, "..."]
+    nodes: Float[Array, "*batch_time field rows columns"] | None = None
+    device: str = "cpu"
+
+    @property
+    def problem(self) -> Problem:
+        """The PDE."""
+        return self.case.problem
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the components."""
+        return self.problem.fields
+
+    @property
+    def domain(self) -> Bool[np.ndarray, "*batch height width"]:
+        """Where the equation holds."""
+        return self.case.domain
+
+    @property
+    def times(self) -> tuple[float, ...] | None:
+        """Seconds of the frames of a transient problem."""
+        return self.case.times
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """How pattern and amplitude make up the field."""
+        return self.problem.normalisation(self.case.conventions)
+
+    @cached_property
+    def pattern(self) -> Float[np.ndarray, "*batch_time field height width"]:
+        """The field scaled by its amplitude, as networks learn it."""
+        return self.normalisation.to_pattern(self.field, np.asarray(self.amplitude), self.domain)
+
+    @property
+    def is_batch(self) -> bool:
+        """Tell whether it holds several cases."""
+        return self.case.is_batch
+
+    def __len__(self) -> int:
+        if not self.is_batch:
+            raise TypeError("This solution is of one case, not of a batch.")
+        return len(self.case)
+
+    def __bool__(self) -> bool:
+        """A solution counts as true, as other objects do."""
+        return True
+
+    def __getitem__(self, which: int | slice) -> "Solution":
+        """Return one case of a batch, or some of them as a batch."""
+        case = self.case[which]
+        amplitude = np.asarray(self.amplitude)[which]
+        return replace(
+            self,
+            case=case,
+            field=self.field[which],
+            amplitude=amplitude if np.ndim(amplitude) else float(amplitude),
+            nodes=None if self.nodes is None else self.nodes[which],
+        )
+
+    def to_numpy(self) -> "Solution":
+        """Bring what was found on a device back."""
+        amplitude = to_numpy(self.amplitude)
+        return replace(
+            self,
+            field=to_numpy(self.field),
+            amplitude=amplitude if amplitude.ndim else float(amplitude),
+            nodes=None if self.nodes is None else to_numpy(self.nodes),
+        )
+
+    def __iter__(self) -> Iterator["Solution"]:
+        return (self[number] for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        sizes = np.atleast_1d(self.amplitude)
+        shown = ", ".join(f"{size:.4g}" for size in sizes[:3]) + (", ..." if len(sizes) > 3 else "")
+        return f"Solution(max |U| = {shown}, field {self.field.shape}, of {self.case})"
+
+    def plot(self) -> "Figure":
+        """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it."""
+        return import_module("disol.viz").plot_solution(self)
+
+    def _repr_html_(self) -> str:
+        return import_module("disol.viz").as_html(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as `.npz` (its arrays by name) or `.vtu` (for ParaView, see `disol.problems.vtk`)."""
+        return save_arrays(path, self.case, self.arrays(), self.cell_data)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
+        case = self.case
+        found = {"field": self.field, "pattern": self.pattern, "amplitude": np.asarray(self.amplitude)}
+        nodes = {} if self.nodes is None else {"nodes": self.nodes}
+        drawn = {} if case.seed is None else {"seed": case.seed, "index": case.index, "shift": case.shift or ""}
+        described = {
+            "inputs": case.inputs,
+            "domain": case.domain,
+            "channels": np.array(case.channels),
+            "fields": np.array(self.fields),
+            "problem": np.array(self.problem.name),
+            "conventions": np.array(case.conventions.name),
+            "times": np.array(self.times or (), dtype=float),
+        }
+        return described | drawn | found | nodes
+
+    def cell_data(self) -> dict[str, Float[np.ndarray, "height width"]]:
+        """Return what a picture of one case shows, by name; a name that ends in "at 2 s" belongs to that time."""
+        frames = {"": self.field}
+        if self.times is not None:
+            frames = {f" at {time:g} s": frame for time, frame in zip(self.times, self.field, strict=True)}
+        shown = {
+            name + suffix: frame[place] for suffix, frame in frames.items() for place, name in enumerate(self.fields)
+        }
+        given = [term.name for term in self.problem.terms[1:] if term.kind.storage is not None]
+        return shown | {name: self.case.channel(name).astype(float) for name in given}
+
+
+def save_arrays(
+    path: str | Path,
+    case: Case,
+    arrays: dict[str, Any],
+    cell_data: Callable[[], dict[str, Float[np.ndarray, "height width"]]],
+    directed: Collection[str] = (),
+) -> Path:
+    """Write arrays as `.npz`, or the cell data of one case as `.vtu`, whole or not at all.
+
+    directed   names of components of vectors, besides the fields and terms of the problem
+    """
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in (".npz", ".vtu"):
+        raise DisolError(f"A solution is saved as .npz or .vtu, got {target.name!r}.")
+    if ending == ".vtu" and case.is_batch:
+        raise DisolError(
+            f"A .vtu file holds one case, got a batch of {len(case)}. Save solution[0], or the batch as .npz."
+        )
+    with written_whole(target) as temporary:
+        if ending == ".npz":
+            with temporary.open("wb") as file:  # of a path that does not end in .npz NumPy would make another
+                np.savez_compressed(file, **arrays)
+        else:
+            vectors = {term.name for term in case.problem.terms if term.kind.is_directed}
+            write_vtu(temporary, case.domain, cell_data(), {*vectors, *case.problem.fields, *directed})
+    return target

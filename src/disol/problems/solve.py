@@ -1,0 +1,235 @@
+"""Exact solutions, in the sense of the discrete system: one case by NumPy and SciPy, batches on any device."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from glob import glob
+from importlib import import_module
+from typing import Any, TypeVar, Unpack
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from disol import _checks as checks
+from disol._arrays import Array, is_tensor, to_device
+from disol.errors import DisolError
+from disol.fem import ELEMENTS, LinearSystem, System
+from disol.fem.solve import one_thread
+from disol.grid import pixel_means
+from disol.problems.case import Case, CaseData, FieldLike, Pixels, naming_the_case
+from disol.problems.conventions import Conventions
+from disol.problems.problem import Frames, Problem
+from disol.problems.solution import Solution
+from disol.problems.table import find
+
+Nodes = Float[Array, "*batch frame component rows columns"]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# A batch that the CPU has solved before a GPU has launched all its kernels. Measured beside an H200, one case by the
+# CPU and by the GPU: 15 and 31 ms for 2,000 unknowns, 66 and 57 for 8,000; with ten steps of time 119 and 150.
+FEW_UNKNOWNS = {"steady": 5_000, "transient": 10_000}
+DEVICES = "/dev/nvidia[0-9]*"  # files of the driver
+COPIES = 8  # of all frames, on the device and on the host: terms, nodes, fields, and what becomes of them
+
+
+def solve_exact(
+    problem: str | Problem | Case | list[Case] | tuple[Case, ...],
+    *,
+    domain: Pixels | None = None,
+    dirichlet: Pixels | None = None,
+    source: FieldLike | None = None,
+    initial: FieldLike | None = None,
+    fix_x: Pixels | None = None,
+    fix_y: Pixels | None = None,
+    force_x: Pixels | None = None,
+    force_y: Pixels | None = None,
+    times: Sequence[float] | None = None,
+    diffusion: float | None = None,
+    velocity: tuple[float, float] | None = None,
+    young: float | None = None,
+    poisson_ratio: float | None = None,
+    time_scale: float | None = None,
+    source_strength: float | None = None,
+    steps_per_frame: int | None = None,
+    conventions: str | Conventions | None = None,
+    element: str = "q1",
+    device: str = "auto",
+    **own: Any,
+) -> Solution:
+    """Solve a case, or a batch of them, exactly in the sense of its discrete system.
+
+    problem       a case, a list of cases, or the name of a problem, then with its data by name:
+                  `domain`, `dirichlet`, `source` (Poisson, advection-diffusion),
+                  `domain`, `fix_x`, `fix_y`, `force_x`, `force_y` (elasticity),
+                  `domain`, `dirichlet`, `source`, `initial` and, if not every 2 s up to 20 s, `times` (heat)
+    conventions   "paper" (default) or "published"; a case brings its own
+    element       "q1" or "p1"
+    device        "auto": batches on a GPU if there is one, else on all cores; "cpu", "cuda" or "cuda:NUMBER"
+    own           terms and numbers of a problem of one's own
+
+    Masks and markers are arrays of 0 and 1, [height, width], or [batch, height, width] for a batch. A source is an
+    array with one value per pixel, a function f(x, y) of NumPy arrays, x to the right and y downwards, or a list of
+    functions, one for each case; it is used as given. The numbers of the equation can be given too.
+
+    Pixels are square and the grid is one unit high. Boundaries follow pixel edges, so against the smooth domain the
+    solution is first-order accurate.
+    """
+    find("element", element, ELEMENTS)
+    names = (*CaseData.__annotations__, *own)
+    here = locals() | own
+    given = {name: here[name] for name in names if here[name] is not None}
+    gpu = find_gpu(device) if device != "auto" or _may_be_batch(problem, given) else None
+    return solve_case(as_case(problem, conventions, given, gpu), gpu, element, at_any_size=device != "auto")
+
+
+def _may_be_batch(problem: object, given: Mapping[str, Any]) -> bool:
+    """Tell whether it is worth looking for a GPU, which may import torch: one case is solved without."""
+    if isinstance(problem, list | tuple) or (isinstance(problem, Case) and problem.is_batch):
+        return True
+    lists = [value for value in given.values() if isinstance(value, list | tuple)]
+    has_entries = any(value and not checks.is_number(value[0]) for value in lists)  # not times, not a velocity
+    return has_entries or any(getattr(value, "ndim", None) == 3 for value in given.values())
+
+
+def system(
+    problem: str | Problem | Case,
+    *,
+    conventions: str | Conventions | None = None,
+    element: str = "q1",
+    **data: Unpack[CaseData],
+) -> LinearSystem:
+    """Assemble the system A u = b of one case; the arguments are those of `solve_exact`."""
+    find("element", element, ELEMENTS)
+    case = as_case(problem, conventions, {**data})
+    if case.is_batch:
+        raise DisolError(f"A system is of one case, got a batch of {len(case)}. Pass one of them.")
+    return LinearSystem(case.system(element))
+
+
+def as_case(
+    problem: str | Problem | Case | list[Case] | tuple[Case, ...],
+    conventions: str | Conventions | None,
+    given: dict[str, Any],
+    gpu: Any = None,
+) -> Case:
+    """Read what was given: a case, several cases, or a user's own data; those of a batch are checked on a GPU."""
+    posed = Case.stack(problem) if isinstance(problem, list | tuple) else problem
+    if isinstance(posed, Case) and not given:
+        posed.require_conventions(conventions)
+        return posed
+    return Case.from_arrays(posed, conventions=conventions, device=gpu, **given)
+
+
+def find_gpu(device: str) -> Any:
+    """Return the GPU that "cuda", "cuda:NUMBER" or "auto" stand for; None for a CPU.
+
+    torch takes seconds to import, so "auto" looks for a driver first.
+    """
+    if device == "cpu" or (device == "auto" and "torch" not in sys.modules and not glob(DEVICES)):
+        return None
+    find_device = import_module("disol._devices").find_device
+    found = find_device(device)
+    return found if found.type == "cuda" else None
+
+
+def solve_case(case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False) -> Solution:
+    """Solve a checked case, here or on a GPU; there only batches of a size that is worth it, unless told otherwise."""
+    with naming_the_case(case, lambda own: own.system(element)):
+        if gpu is None or not (at_any_size or is_worth_a_gpu(case)):
+            return solve_here(case, element)
+        pieces = (solve_there(piece, gpu, element) for piece in case.pieces(cases_at_once(case, gpu)))
+        if not case.is_batch:
+            return next(pieces).to_numpy()
+        names = ("field", "amplitude", "nodes")
+        gathered = gather(len(case), ({name: getattr(piece, name) for name in names} for piece in pieces))
+    return Solution(case, **gathered, device=str(gpu))
+
+
+def gather(count: int, pieces: Iterable[Mapping[str, Array]]) -> dict[str, np.ndarray]:
+    """Copy the arrays of the pieces of a batch, found on a device, into arrays of the whole of it."""
+    whole: dict[str, np.ndarray] = {}
+    start = 0
+    for piece in pieces:
+        for name, values in piece.items():
+            if name not in whole:
+                whole[name] = np.empty((count, *values.shape[1:]))
+            # Straight into place: joining pieces later would write everything twice.
+            to_device(whole[name][start : start + len(values)], "cpu").copy_(values)
+        start += len(values)
+    return whole
+
+
+def is_worth_a_gpu(case: Case) -> bool:
+    """Tell whether a GPU solves a case, or a batch, before a CPU has."""
+    few = FEW_UNKNOWNS["steady" if case.times is None else "transient"]
+    return int(case.domain.sum()) * len(case.problem.fields) > few
+
+
+def cases_at_once(case: Case, gpu: Any) -> int:
+    """Return how many cases fit a GPU and the host; the solver itself cuts them further where its factors do not."""
+    memory = import_module("disol.solvers.memory")
+    frames = case.problem.frames(case.times)
+    height, width = case.grid.pixels
+    values = (height + 1) * (width + 1) * len(case.problem.fields) * len(frames.steps or (0,))
+    needed = COPIES * 8 * values
+    host = int(memory.USABLE * memory.free_bytes_of_host()) // needed
+    return max(1, min(memory.cases_at_once(needed, gpu), host))
+
+
+def solve_here(case: Case, element: str = "q1") -> Solution:
+    """Solve by the sparse direct solver, the cases of a batch on all cores."""
+    systems, frames = case.system(element), case.problem.frames(case.times)
+    if not case.is_batch:
+        return from_nodes(case, systems.solve(frames.steps), frames)
+    with one_thread():
+        nodes = _in_threads(lambda number: systems[number].solve(frames.steps), range(len(case)))
+    return from_nodes(case, np.stack(nodes), frames)
+
+
+def solve_there(case: Case, gpu: Any, element: str = "q1") -> Solution:
+    """Solve by the batched direct solver; the solution stays on the GPU."""
+    solve_systems = import_module("disol.solvers").solve_systems
+    frames = case.problem.frames(case.times)
+    if not case.is_batch:
+        nodes = solve_systems(System.stack([case.system(element)]), frames.steps, gpu).frames[0]
+        return from_nodes(case, nodes, frames, to_device(case.domain, gpu))
+    placed = case.on(gpu)
+    nodes = solve_systems(placed.system(element), frames.steps, gpu).frames
+    return from_nodes(case, nodes, frames, placed.domain if is_tensor(placed.domain) else to_device(case.domain, gpu))
+
+
+def from_nodes(
+    case: Case, nodes: Nodes, frames: Frames, domain: Bool[Array, "*batch height width"] | None = None
+) -> Solution:
+    """Make the solution of a case from the nodal values of its frames, where these are."""
+    inside = case.domain if domain is None else domain
+    field, amplitude = to_fields(case.problem, case.conventions, nodes, frames, inside)
+    device = str(nodes.device) if is_tensor(nodes) else "cpu"
+    found = Solution(case, field, amplitude, frames.pick(nodes), device)
+    return found if is_tensor(nodes) else found.to_numpy()
+
+
+def to_fields(
+    problem: Problem, conventions: Conventions, nodes: Nodes, frames: Frames, domain: Bool[Array, "*batch height width"]
+) -> tuple[Float[Array, "*batch_time field height width"], Float[Array, "..."]]:
+    """Average nodal values over the pixels of the domain; return the frames asked for, and the amplitude."""
+    *batch, height, width = domain.shape
+    fields = pixel_means(nodes) * domain.reshape(*batch, 1, 1, height, width)
+    amplitude = problem.normalisation(conventions).amplitude(fields[..., : frames.counted, :, :, :], domain)
+    return frames.pick(fields), amplitude
+
+
+def _in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Call a function on every item, on all cores or as many as OMP_NUM_THREADS says: SuperLU lets others compute."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted, _, _ = os.environ.get("OMP_NUM_THREADS", "").partition(",")  # further numbers are those of nested threads
+    threads = min(int(wanted) if wanted.strip().isdigit() else cores, len(items))
+    if threads <= 1:
+        return [function(item) for item in items]
+    executor = ThreadPoolExecutor(threads)
+    try:
+        return list(executor.map(function, items))
+    finally:
+        executor.shutdown(cancel_futures=True)
