@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from disol.files import drop_unfinished, written_whole
+from disol._files import INCOMING, drop_unfinished, read_current, write_together, written_whole
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -90,3 +90,28 @@ def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path, monkeypatc
     monkeypatch.setattr("tempfile.mkstemp", fail)
     with pytest.raises(ValueError, match=r"Cannot write .*a\.png: no name is free\. Choose"):
         written_whole(tmp_path / "a.png").__enter__()
+
+
+def test_files_of_a_folder_change_together_and_some_go(tmp_path):
+    folder = tmp_path / "a" / "b"
+    write_together(folder, {"one": b"1", "two": b"2", "three": b"3"})
+    write_together(folder, {"one": b"11", "two": b"22"}, dropped=("three", "never there"))
+    assert sorted(file.name for file in folder.iterdir()) == ["one", "two"]
+    assert [read_current(folder, name) for name in ("one", "two")] == [b"11", b"22"]
+
+
+def test_a_change_that_has_not_moved_up_yet_is_read_first_and_finished_by_the_next(tmp_path):
+    write_together(tmp_path, {"one": b"1", "two": b"2"})
+    (tmp_path / INCOMING).mkdir()
+    (tmp_path / INCOMING / "one").write_bytes(b"11")
+    (tmp_path / ".unfinished-abc").mkdir()
+    assert [read_current(tmp_path, name) for name in ("one", "two")] == [b"11", b"2"]
+    write_together(tmp_path, {"two": b"22"})
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["one", "two"]
+    assert (tmp_path / "one").read_bytes() == b"11"
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"Cannot write to .*inside: Not a directory"):
+        write_together(tmp_path / "file" / "inside", {"one": b"1"})

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from disol.data import CaseDataset, open_store
+from disol.data import CaseDataset, generate, open_store
 from disol.problems.table import PROBLEMS
 
 
@@ -54,6 +54,8 @@ def test_cases_reach_a_device_whole_whatever_is_read_at_once(
     monkeypatch.setattr("disol.data.dataset.CASES_AT_ONCE", at_once)
     for path in (heat_file, poisson_file):
         stored = open_store(path).read()
+        if "times" not in stored:
+            stored["pattern"] = stored["pattern"][:, None]  # on a device, steady problems have one frame
         for name, values in CaseDataset(path, "all").to_device("cpu").arrays.items():
             assert np.array_equal(values, stored[name]), name
 
@@ -102,6 +104,32 @@ def test_a_frame_must_be_chosen_where_there_are_frames_and_only_there(heat_file:
         CaseDataset(poisson_file, frame=1)
     with pytest.raises(ValueError, match="poisson is steady and has no frames"):
         CaseDataset(poisson_file).frames(0)
+
+
+def test_a_steady_case_has_one_frame_that_need_not_be_chosen(poisson_file: Path) -> None:
+    cases = CaseDataset(poisson_file, "all").to_device("cpu")
+    generator = torch.Generator().manual_seed(0)
+    before = generator.get_state()
+    assert cases.num_trained_frames == 1
+    assert cases.draw_frames(3, generator).tolist() == [0, 0, 0]
+    assert torch.equal(generator.get_state(), before), "a frame was drawn although there is one"
+    chosen = cases.batch([4, 2], frames=torch.zeros(2, dtype=torch.long))
+    for found in (cases.batch([4, 2]), cases.batch([4, 2], generator=generator)):
+        assert all(torch.equal(found[name], chosen[name]) for name in chosen)
+
+
+def test_a_split_without_cases_is_empty_on_a_device(tmp_path: Path) -> None:
+    generate("poisson", 1, tmp_path / "one.h5", resolution=16, workers=0, device="cpu")
+    cases = CaseDataset(tmp_path / "one.h5", "train").to_device("cpu")
+    assert len(cases) == 0
+    assert cases.arrays["pattern"].shape == (0, 1, 1, 16, 16)
+
+
+def test_what_is_printed_of_a_file_is_short(heat_file: Path) -> None:
+    dataset = CaseDataset(heat_file)
+    for value in (dataset, dataset.to_device("cpu"), dataset.store, dataset.settings):
+        assert "5 cases of heat, 20 x 20, 25 frames to 50 s, paper conventions, seed 3" in repr(value)
+        assert len(repr(value)) < 150 + len(str(heat_file))
 
 
 def test_data_need_no_torch_until_a_name_that_does_is_used() -> None:

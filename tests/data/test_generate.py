@@ -1,7 +1,8 @@
 """What is generated depends on the seed and the index alone."""
 
+import subprocess
+import sys
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -11,12 +12,16 @@ import torch
 
 from disol import draw, solve_exact
 from disol.data import describe, generate, open_store
-from disol.data.backends import DeviceBackend, Solved, discretise_cases, solve_cases
-from disol.data.device import solve_on
-from disol.data.generate import chunk_size
-from disol.data.layout import Arrays, case_bytes
+from disol.data.backends import DeviceBackend, discretise_cases, solve_cases
+from disol.data.generate import choose_chunk
+from disol.data.layout import count_case_bytes
+from disol.data.packing import get_encodings
 from disol.data.recipe import Recipe, read_recipe
+from disol.errors import DisolError
 from disol.problems.table import PROBLEMS
+from disol.solvers import solve_systems
+
+ON_CPU = DeviceBackend(torch.device("cpu"))
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -99,8 +104,8 @@ def test_a_case_that_fails_is_named_and_the_cases_before_it_are_kept(
 
     def fail_at_two(recipe: Recipe, index: int) -> object:
         if index == 2:
-            raise ValueError("No outline came out.")
-        return draw(recipe.equation, recipe.seed, index, resolution=recipe.resolution)
+            raise DisolError("No outline came out.")
+        return draw(recipe.problem, recipe.seed, index, resolution=recipe.resolution)
 
     with monkeypatch.context() as patched:
         patched.setattr(Recipe, "draw", fail_at_two)
@@ -124,8 +129,7 @@ def test_the_batched_solver_writes_what_the_reference_solver_writes(problem: str
     recipe = read_recipe(problem, 2, None, conventions, 16)
     cases = range(5, 9)
     expected = solve_cases(recipe, cases)
-    backend = DeviceBackend(partial(solve_on, torch.device("cpu")))
-    found, fallbacks = backend.finish(recipe, cases, discretise_cases(recipe, cases))
+    found, fallbacks = ON_CPU.finish(recipe, discretise_cases(recipe, cases))
     assert fallbacks == 0
     assert found.keys() == expected.keys()
     for name, values in expected.items():
@@ -138,33 +142,29 @@ def test_the_batched_solver_writes_what_the_reference_solver_writes(problem: str
 
 @pytest.mark.parametrize(("memory", "cases"), [(0.5, 1), (5.5, 5), (1000.0, 64)])
 def test_a_chunk_is_as_large_as_the_back_end_likes_and_memory_allows(memory: float, cases: int) -> None:
-    settings = read_recipe("heat", 2, None, "paper", 16).settings(100)
-    backend = DeviceBackend(solve_on, largest_chunk=64, chunk_bytes=int(memory * case_bytes(settings)))
-    assert chunk_size(None, settings, backend) == cases
-    assert chunk_size(7, settings, backend) == 7
+    recipe = read_recipe("heat", 2, None, "paper", 16)
+    size = count_case_bytes(recipe.settings(100), get_encodings(recipe.problem))
+    assert choose_chunk(replace(ON_CPU, largest_chunk=64, chunk_bytes=int(memory * size)), size) == cases
 
 
 def test_the_batched_solver_takes_the_amplitude_of_heat_over_20_seconds() -> None:
     growing = replace(PROBLEMS["heat"], source_strength=100.0)  # largest at the last frame
     recipe = read_recipe(growing, 2, None, "paper", 16)
     expected = solve_cases(recipe, range(2))
-    found, _ = DeviceBackend(partial(solve_on, torch.device("cpu"))).finish(
-        recipe, range(2), discretise_cases(recipe, range(2))
-    )
+    found, _ = ON_CPU.finish(recipe, discretise_cases(recipe, range(2)))
     assert np.abs(expected["pattern"]).max() > 1.01
     for name in ("pattern", "amplitude"):
         assert found[name] == pytest.approx(expected[name], rel=1e-6, abs=1e-7), name
 
 
 def test_a_report_counts_the_cases_that_were_solved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def solve(recipe: Recipe, systems: Arrays) -> Solved:
-        return replace(solve_on(torch.device("cpu"), recipe, systems), fallbacks=1)
-
     module = import_module("disol.data.generate")  # the function of that name hides it
-    monkeypatch.setattr(module, "choose_backend", lambda device: DeviceBackend(solve))
+    monkeypatch.setattr(module, "choose_backend", lambda device: ON_CPU)
+    monkeypatch.setattr("disol.solvers.solve_systems", lambda *asked: replace(solve_systems(*asked), fallbacks=(0,)))
     report = generate("poisson", 5, tmp_path / "cases.h5", resolution=16, workers=0, chunk=2)
     assert report.fallbacks == 3  # one for each chunk
     assert "3 by the reference solver" in str(report)
+    assert len(repr(report)) < 120 + len(str(report.path))
 
 
 def test_the_steps_of_heat_are_discretised() -> None:
@@ -180,3 +180,16 @@ def test_a_description_tells_what_a_file_holds(poisson_file: Path, heat_file: Pa
     assert rows["cases"] == "10"
     assert rows["splits"] == "train 8, validation 2"
     assert dict(describe(heat_file))["frames"] == "25 from 2 s to 50 s"
+
+
+def test_worker_processes_need_no_torch() -> None:
+    script = (
+        "import sys\n"
+        "from disol.data.backends import discretise_cases, solve_cases\n"
+        "from disol.data.recipe import read_recipe\n"
+        "for problem in ('poisson', 'heat'):\n"
+        "    recipe = read_recipe(problem, 2, None, 'paper', 16)\n"
+        "    solve_cases(recipe, range(1)), discretise_cases(recipe, range(1))\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

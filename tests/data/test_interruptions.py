@@ -100,7 +100,7 @@ def test_a_worker_that_is_killed_is_one_clear_error(tmp_path: Path) -> None:
     workers = [pid for pid in session_members(process.pid) if is_worker(pid)]
     os.kill(workers[0], signal.SIGKILL)
     _, said = process.communicate(timeout=20)
-    assert "ValueError: A worker process ended early" in said
+    assert "DisolError: A worker process ended early" in said
     assert wait_until(lambda: not session_members(process.pid))
     assert 0 < done_cases(path) < NUM_CASES
 

@@ -5,8 +5,6 @@ import pytest
 
 import disol
 from disol.data import CaseDataset, describe, open_store, write_cases
-from disol.evaluation import evaluate
-from disol.training import train
 
 SIDE = 20
 SQUARE = np.zeros((SIDE, SIDE), bool)
@@ -45,11 +43,14 @@ def test_the_worker_processes_change_nothing(tmp_path):
 
 
 def test_a_file_of_ones_own_is_trained_on_and_told_from_another(tmp_path):
+    from disol.evaluation import evaluate
+    from disol.training import train
+
     parts = write_cases("poisson", [with_hole(case) for case in range(10)], tmp_path / "parts.h5")
     others = write_cases("poisson", [with_hole(case) for case in range(10, 15)], tmp_path / "others.h5")
     assert (len(CaseDataset(parts, "train")), len(CaseDataset(parts, "validation"))) == (8, 2)
     assert dict(describe(parts))["shift"] == "own:parts"
-    settings = {"model_settings": TINY, "overrides": ["train.batch=4", "train.epochs=1"], "device": "cpu"}
+    settings = {"model_settings": TINY, "overrides": ["train.batch_size=4", "train.epochs=1"], "device": "cpu"}
     run = train("poisson", parts, tmp_path / "run", progress=False, **settings).path
     assert [len(evaluate(run, path).files[0].index) for path in (parts, others)] == [2, 5]
 
@@ -59,6 +60,7 @@ def test_a_file_of_ones_own_is_trained_on_and_told_from_another(tmp_path):
     [
         ({"diffusion": 2.0}, r"Case 1 failed: .*got 'diffusion'\. Leave it out"),
         ({"domain": np.ones((8, 8))}, "Case 1 failed: .*dirichlet"),
+        ({"source": np.ones((2, SIDE, SIDE))}, "Case 1 failed: .*one by one, got a batch of 2"),
         ({name: values[2:-2, 2:-2] for name, values in with_hole(0).items()}, "here 20 x 20, got 16 x 16"),
     ],
 )
@@ -74,5 +76,23 @@ def test_a_file_is_not_overwritten_and_not_empty(tmp_path):
         write_cases("poisson", [with_hole(1)], path)
     with pytest.raises(ValueError, match="at least one case"):
         write_cases("poisson", [], tmp_path / "none.h5")
-    with pytest.raises(ValueError, match=r"needs a domain, got source\. Add it"):
+    with pytest.raises(ValueError, match="needs a domain, got source"):
         write_cases("poisson", [{"source": 1.0}], tmp_path / "none.h5")
+
+
+def test_cases_are_given_as_cases_too(tmp_path):
+    given = [with_hole(case) for case in range(3)]
+    cases = [disol.Case.from_arrays("poisson", **each) for each in given]
+    here, there = write_cases("poisson", given, tmp_path / "a.h5"), write_cases("poisson", cases, tmp_path / "b.h5")
+    ours, theirs = (open_store(path).read() for path in (here, there))
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    other = disol.Case.from_arrays("poisson", diffusion=2, **given[1])
+    with pytest.raises(ValueError, match=r"Case 1 failed: All cases of a file are of one problem.*diffusion=2\.0"):
+        write_cases("poisson", [cases[0], other], tmp_path / "c.h5")
+
+
+def test_a_force_that_a_file_cannot_keep_is_refused_instead_of_rounded(tmp_path):
+    force = 0.5 * (SQUARE & (np.arange(SIDE) == 16))
+    case = {"domain": SQUARE, "fix_x": HELD, "fix_y": HELD, "force_x": force, "force_y": 0 * force}
+    with pytest.raises(ValueError, match=r"Case 0 failed: force_x must hold only -1, 0, 1 .*got 0\.5"):
+        write_cases("elasticity", [case], tmp_path / "own.h5")

@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from disol.data.packing import BITS, REAL, SIGNS, Encoding, encoding_of
+from disol._terms import SOURCE, Term
+from disol.data.packing import BITS, REAL, SIGNS, Encoding, get_encodings
+from disol.problems.scalar import ScalarProblem
+from disol.problems.table import PROBLEMS
 
 SHAPES = array_shapes(min_dims=3, max_dims=3, max_side=19)
 
@@ -28,11 +31,28 @@ def test_stored_shape_is_the_announced_one(shape: tuple[int, ...], encoding: Enc
     assert stored.dtype.str == encoding.dtype
 
 
-@pytest.mark.parametrize(("channel", "value"), [("domain", 0.5), ("dirichlet", -1), ("force_x", 2), ("fix_y", 3)])
-def test_a_value_that_bits_cannot_hold_is_refused(channel: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"{channel} must hold only"):
-        encoding_of(channel).pack(channel, np.full((1, 4, 4), value))
+@pytest.mark.parametrize(
+    ("problem", "channel", "value"),
+    [
+        ("poisson", "domain", 0.5),
+        ("heat", "dirichlet", -1),
+        ("elasticity", "force_x", 2),
+        ("elasticity", "fix_y", 3),
+        ("poisson", "domain", np.nan),
+    ],
+)
+def test_a_value_that_bits_cannot_hold_is_refused(problem: str, channel: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{channel} must hold only .* got {value:g}"):
+        get_encodings(PROBLEMS[problem])[channel].pack(channel, np.full((1, 4, 4), value))
 
 
-def test_channels_of_a_new_problem_are_kept_as_real_numbers() -> None:
-    assert encoding_of("conductivity") is REAL
+def test_a_channel_of_a_new_problem_is_kept_as_its_kind_says() -> None:
+    class Composite(ScalarProblem):
+        terms = (*ScalarProblem.terms, Term("conductivity", SOURCE))
+
+    assert get_encodings(Composite("composite", "−div(c ∇U) = f", 64))["conductivity"] is REAL
+
+
+def test_what_is_derived_is_not_kept() -> None:
+    assert "time" in PROBLEMS["heat"].channels
+    assert "time" not in get_encodings(PROBLEMS["heat"])

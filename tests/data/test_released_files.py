@@ -97,7 +97,7 @@ def test_an_export_that_fails_leaves_nothing_behind(
 
     with pytest.raises(ValueError, match=r"called NAME\.npz"):
         export_npz(heat_file, tmp_path / "cases.zip")
-    monkeypatch.setattr("disol.data.export.write_member", full)
+    monkeypatch.setattr("disol.data.export._write_member", full)
     with pytest.raises(ValueError, match="No space left"):
         export_npz(heat_file, tmp_path / "cases.npz")
     assert not list(tmp_path.iterdir())

@@ -92,6 +92,21 @@ def test_shapes_take_turns() -> None:
     assert settings.shifts[0] == "shape:arrow+hole"
 
 
+def test_a_file_of_an_unknown_problem_is_read_by_what_it_says(elasticity_file: Path, tmp_path: Path) -> None:
+    settings = replace(open_store(elasticity_file).settings, problem="of-my-own")
+    with pytest.raises(ValueError, match="Unknown problem 'of-my-own'"):
+        create_store(tmp_path / "own.h5", settings)
+    with pytest.raises(
+        ValueError, match=r"poisson has the channels domain, .* the settings of the file have domain, f"
+    ):
+        create_store(tmp_path / "own.h5", settings, "poisson")
+    with create_store(tmp_path / "own.h5", settings, "elasticity") as writer:
+        writer.write_chunk(0, open_store(elasticity_file).read())
+    own, known = (open_store(path).read() for path in (tmp_path / "own.h5", elasticity_file))
+    assert own.keys() == known.keys()
+    assert all(own[name].dtype == values.dtype and np.array_equal(own[name], values) for name, values in known.items())
+
+
 def test_only_finished_cases_are_read(tmp_path: Path) -> None:
     with create_store(tmp_path / "cases.h5", small_settings()) as writer:
         writer.write_chunk(0, solve_cases(POISSON, range(3)))
@@ -163,6 +178,8 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
         (lambda file: file.attrs.__delitem__("fields"), "lacks the attribute 'fields'"),
         (lambda file: file.__delitem__("amplitude"), "lacks the dataset 'amplitude'"),
         (lambda file: file.attrs.modify("resolution", 24), "should hold 'channels/domain' as"),
+        (lambda file: file.__delitem__("channels/source"), "lacks the dataset 'channels/source'"),
+        (lambda file: file["channels/source"].attrs.modify("encoding", "zip"), "should keep 'channels/source' as"),
     ],
 )
 def test_a_changed_file_is_refused(change: object, message: str, poisson_file: Path, tmp_path: Path) -> None:

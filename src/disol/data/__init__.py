@@ -1,12 +1,10 @@
 """Many cases in a file: generating, storing, reading, and exporting them."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from disol.data.describe import describe
-from disol.data.export import export_npz
-from disol.data.generate import GenerationReport, generate
-from disol.data.own import write_cases
+from disol._lazy import lazy_names
+from disol.data.export import describe, export_npz
+from disol.data.generate import GenerationReport, generate, write_cases
 from disol.data.recipe import StoreSettings
 from disol.data.store import Store, StoreWriter, create_store, open_store, resume_store
 
@@ -16,14 +14,14 @@ if TYPE_CHECKING:
     from disol.data.released import read_released as read_released
 
 # Names that need torch, and where they live; they are imported on first use.
-TORCH_NAMES = {
-    "CaseDataset": "disol.data.dataset",
-    "DeviceCases": "disol.data.dataset",
-    "read_released": "disol.data.released",
+_TORCH_NAMES = {
+    "CaseDataset": "dataset",
+    "DeviceCases": "dataset",
+    "read_released": "released",
 }
 
 __all__ = [  # noqa: PLE0604
-    *TORCH_NAMES,
+    *_TORCH_NAMES,
     "GenerationReport",
     "Store",
     "StoreSettings",
@@ -37,11 +35,4 @@ __all__ = [  # noqa: PLE0604
     "write_cases",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import a name that needs torch when it is first asked for."""
-    if name not in TORCH_NAMES:
-        raise AttributeError(f"disol.data has no {name!r}. Its names are {', '.join(__all__)}.")
-    value = getattr(import_module(TORCH_NAMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _TORCH_NAMES, __all__)

@@ -1,36 +1,23 @@
-"""Where cases are solved: in the processes that draw them, or many at a time on a device."""
+"""Where cases are solved: in the processes that draw them, or many at a time on a GPU."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Float32, Float64
 
-from disol.channels import ChannelLayout
+from disol._arrays import to_device, to_numpy
 from disol.data.layout import Arrays
-from disol.data.packing import DERIVED, encoding_of
+from disol.data.packing import get_encodings
 from disol.data.recipe import Recipe
-from disol.fem import ELEMENTS
-from disol.grid import Grid
-from disol.problems import Exact, solve_exact
-from disol.problems.heat import HeatProblem
-from disol.problems.problem import Terms
-from disol.problems.table import find_conventions
-
-Prepare = Callable[[Recipe, range], Arrays]
+from disol.errors import DisolError
+from disol.fem import System
+from disol.problems import Case, Solution, solve_exact
+from disol.problems.solve import find_gpu, to_fields
 
 
-@runtime_checkable
 class Backend(Protocol):
-    """A way to solve cases, in two steps.
-
-    `prepare` runs in worker processes, for a few cases at a time, and returns arrays whose first axis is the case.
-    It is a plain function, so that it can be sent to them.
-    `finish` runs in the main process, for one chunk of cases, joined; it returns channels, pattern and amplitude,
-    and how many cases had to be solved by the reference solver instead.
-    """
+    """A way to solve cases, in two steps."""
 
     @property
     def largest_chunk(self) -> int:
@@ -43,12 +30,15 @@ class Backend(Protocol):
         ...
 
     @property
-    def prepare(self) -> Prepare:
-        """The step for the workers."""
+    def prepare(self) -> Callable[[Recipe, range], Arrays]:
+        """The step for worker processes: a plain function of a few cases; the first axis of its arrays is the case."""
         ...
 
-    def finish(self, recipe: Recipe, cases: range, prepared: Arrays) -> tuple[Arrays, int]:
-        """Take the step for the main process."""
+    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
+        """Take the step for the main process, for one chunk of cases, joined.
+
+        Return channels, pattern and amplitude, and how many cases had to be solved by the reference solver instead.
+        """
         ...
 
 
@@ -59,125 +49,112 @@ class CpuBackend:
     chunk_bytes = 2**26
 
     @property
-    def prepare(self) -> Prepare:
+    def prepare(self) -> Callable[[Recipe, range], Arrays]:
         """Draw and solve."""
         return solve_cases
 
-    def finish(self, recipe: Recipe, cases: range, prepared: Arrays) -> tuple[Arrays, int]:
+    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
         """Leave the cases as they are."""
-        del recipe, cases
+        del recipe
         return prepared, 0
 
 
 @dataclass(frozen=True)
-class Solved:
-    """Solutions of a batch of cases, and how many of them the reference solver had to solve."""
-
-    pattern: Float32[np.ndarray, "case *frame field height width"]
-    amplitude: Float64[np.ndarray, "case *field"]
-    fallbacks: int
-
-
-# Solves the systems that `discretise_cases` returns, all at once, normalised as the recipe's conventions say and, if
-# the recipe has times, at these.
-BatchSolver = Callable[[Recipe, Arrays], Solved]
-
-
-@dataclass(frozen=True)
 class DeviceBackend:
-    """A batched solver in the main process; the worker processes draw and discretise."""
+    """The batched solver, on a torch device in the main process; the worker processes draw and discretise."""
 
-    solve: BatchSolver
+    device: Any
     largest_chunk: int = 2048
     chunk_bytes: int = 2**30
 
     @property
-    def prepare(self) -> Prepare:
+    def prepare(self) -> Callable[[Recipe, range], Arrays]:
         """Draw and discretise."""
         return discretise_cases
 
-    def finish(self, recipe: Recipe, cases: range, prepared: Arrays) -> tuple[Arrays, int]:
-        """Solve the chunk."""
-        del cases
-        solved = self.solve(recipe, prepared)
-        channels = {name: prepared[name] for name in recipe.equation.channels if name in prepared}
-        return {**channels, "pattern": solved.pattern, "amplitude": solved.amplitude}, solved.fallbacks
+    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
+        """Solve the chunk and normalise the solutions."""
+        # torch takes seconds to import; worker processes, which import this module, do without.
+        from disol.solvers import solve_systems  # noqa: PLC0415
+
+        problem, conventions = recipe.problem, recipe.conventions
+        frames, domain = problem.frames(problem.times), to_device(prepared["domain"], self.device)
+        has_mass = "mass_matrix" in prepared
+        systems = System(
+            domain,
+            prepared["element_matrix"][0],
+            prepared["free"],
+            prepared["load"],
+            prepared["mass_matrix"][0] if has_mass else None,
+            prepared["initial_nodes"] if has_mass else None,
+        )
+        solved = solve_systems(systems, frames.steps, self.device)
+        fields, amplitude = to_fields(problem, conventions, solved.frames, frames, domain)
+        pattern = problem.normalisation(conventions).to_pattern(fields, amplitude, domain).float()
+        channels = {name: prepared[name] for name in get_encodings(problem)}
+        return {**channels, "pattern": to_numpy(pattern), "amplitude": to_numpy(amplitude)}, len(solved.fallbacks)
 
 
 def choose_backend(device: str) -> Backend:
     """Return the back end for a device: "cpu", "cuda", "cuda:1", or "auto" (a GPU if there is one)."""
-    if device == "cpu":
-        return CpuBackend()
-    # torch takes seconds to import and only a GPU needs it; worker processes, which import this module, never do.
-    from disol.data.device import solve_on  # noqa: PLC0415
-    from disol.devices import find_device  # noqa: PLC0415
-
-    found = find_device(device)
-    return CpuBackend() if found.type == "cpu" else DeviceBackend(partial(solve_on, found))
+    gpu = find_gpu(device)
+    return CpuBackend() if gpu is None else DeviceBackend(gpu)
 
 
 def solve_cases(recipe: Recipe, cases: range) -> Arrays:
     """Draw cases and solve them by the reference solver."""
-    times: Terms = {"times": recipe.times} if recipe.times else {}
 
     def solve(index: int) -> Arrays:
-        case = recipe.draw(index)
-        return solved_case(case.channels, case.inputs, solve_exact(case, **times))
+        return stored_case(solve_exact(recipe.draw_to_store(index), device="cpu"))
 
-    return stack_cases(solve, cases)
+    return _stack_cases(solve, cases)
 
 
 def discretise_cases(recipe: Recipe, cases: range) -> Arrays:
-    """Draw cases and discretise them: their channels, and the systems A u = b that a batched solver needs.
+    """Draw cases and discretise them: their channels, and the arrays of their systems, as `System` has them.
 
-    free      the unknowns, as bool [case, component, row, column]
-    load      b at the nodes, float64 of the same shape; of heat, what each step adds
-    initial_nodes   of heat, U₀ at the nodes
-    The element matrix is the same for every case, so the solver takes it from the equation.
+    free, load       the unknowns and b, by node
+    element_matrix   of every pixel, the same for every case
+    mass_matrix, initial_nodes   of a transient problem only
     """
-    equation, rules = recipe.equation, find_conventions(recipe.conventions)
-    element = ELEMENTS["q1"](Grid(recipe.resolution, recipe.resolution).h)
 
     def discretise(index: int) -> Arrays:
-        case = recipe.draw(index)
-        terms = case.terms  # drawn, so not to be checked as a user's would be
-        system = equation.system(terms, rules, element)
-        initial = {"initial_nodes": equation.initial_nodes(terms)} if isinstance(equation, HeatProblem) else {}
-        return {**named_channels(case.channels, case.inputs), "free": system.free, "load": system.load, **initial}
+        case = recipe.draw_to_store(index)
+        system = case.system()
+        arrays = {"free": system.free, "load": system.load, "element_matrix": system.element_matrix}
+        if system.mass_matrix is not None and system.initial is not None:
+            arrays |= {"mass_matrix": system.mass_matrix, "initial_nodes": system.initial}
+        return {**_stored_channels(case), **arrays}
 
-    return stack_cases(discretise, cases)
+    return _stack_cases(discretise, cases)
 
 
-def stack_cases(work: Callable[[int], Arrays], cases: range) -> Arrays:
+def stored_case(solution: Solution) -> Arrays:
+    """Return what a file stores of a case that is solved."""
+    return {
+        **_stored_channels(solution.case),
+        "pattern": solution.pattern.astype(np.float32),
+        "amplitude": np.asarray(solution.amplitude, dtype=np.float64),
+    }
+
+
+def _stored_channels(case: Case) -> Arrays:
+    """Return the channels of a case that are stored, in compact types."""
+    encodings = get_encodings(case.problem)
+    return {name: encoding.compact(name, case.channel(name)) for name, encoding in encodings.items()}
+
+
+def _stack_cases(work: Callable[[int], Arrays], cases: range) -> Arrays:
     """Do something for each case and stack the results, naming the case that fails."""
     done = []
     for index in cases:
         try:
             done.append(work(index))
-        except ValueError as error:
-            raise ValueError(f"Case {index} failed: {error}") from error
+        except DisolError as error:
+            raise DisolError(f"Case {index} failed: {error}") from error
     return stack_rows(done)
 
 
-def stack_rows(rows: Sequence[Arrays]) -> Arrays:
+def stack_rows(rows: list[Arrays]) -> Arrays:
     """Stack the arrays of cases, name by name."""
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-
-
-def solved_case(channels: ChannelLayout, inputs: Float32[np.ndarray, "channel height width"], exact: Exact) -> Arrays:
-    """Return what is stored of a case that is solved."""
-    return {
-        **named_channels(channels, inputs),
-        "pattern": exact.pattern.astype(np.float32),
-        "amplitude": np.asarray(exact.amplitude, dtype=np.float64),
-    }
-
-
-def named_channels(channels: ChannelLayout, inputs: Float32[np.ndarray, "channel height width"]) -> Arrays:
-    """Return the channels of a case that are stored, in compact types."""
-    types = {"bits": np.bool_, "signs": np.int8, "float32": np.float32}
-    return {
-        name: channels.select(inputs, name).astype(types[encoding_of(name).name])
-        for name in channels
-        if name not in DERIVED
-    }

@@ -7,11 +7,12 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from disol import __version__
+from disol.errors import DisolError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-WAITING_PER_THREAD = 3  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
+_WAITING_PER_THREAD = 3  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
 PATIENCE = 20  # seconds to wait for the scheduler and its first worker
 
 
@@ -20,7 +21,7 @@ def in_order_on_cluster(
 ) -> Generator[Result, None, None]:
     """Do tasks on the workers of a cluster and yield the results in order; a lost worker's tasks are done again."""
     with connect(scheduler) as client:
-        most = WAITING_PER_THREAD * sum(client.nthreads().values())
+        most = _WAITING_PER_THREAD * sum(client.nthreads().values())
         waiting: deque[Any] = deque()
         try:
             for task in tasks:
@@ -30,7 +31,7 @@ def in_order_on_cluster(
             while waiting:
                 yield waiting.popleft().result()
         except import_module("distributed").KilledWorker as error:
-            raise ValueError(
+            raise DisolError(
                 "Several workers of the cluster died over the same cases, probably out of memory. "
                 "Resume with fewer threads per worker."
             ) from error
@@ -41,38 +42,38 @@ def connect(scheduler: str) -> Any:
     try:
         distributed: Any = import_module("distributed")  # an extra that most users do without
     except ImportError:
-        raise ValueError("A cluster needs Dask, which is not installed. Run pip install 'disol[cluster]'.") from None
+        raise DisolError("A cluster needs Dask, which is not installed. Run pip install 'disol[cluster]'.") from None
     with ExitStack() as stack:
         try:
             client = distributed.Client(scheduler, timeout=PATIENCE)
             stack.callback(client.close)
             client.wait_for_workers(1, timeout=PATIENCE)
         except (OSError, ValueError) as error:
-            raise ValueError(
+            raise DisolError(
                 f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
                 "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
             ) from error
-        require_same_version(client)
+        _require_same_version(client)
         stack.pop_all()  # whoever asked for the client closes it
     return client
 
 
-def require_same_version(client: Any) -> None:
+def _require_same_version(client: Any) -> None:
     """Require that every worker has this version of disol."""
     try:
-        versions = set(client.run(worker_version).values())
+        versions = set(client.run(_worker_version).values())
     except Exception as error:  # whatever a worker met when it looked for this function
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
+        raise DisolError(
             f"The cluster's workers need disol {__version__}, but do not have it ({reason}). Install it everywhere."
         ) from error
     if versions != {__version__}:
-        raise ValueError(
+        raise DisolError(
             f"The cluster's workers have disol {', '.join(sorted(versions))}, this is {__version__}. "
             "Install the same version everywhere."
         )
 
 
-def worker_version() -> str:
+def _worker_version() -> str:
     """Return the version of disol where this runs."""
     return __version__

@@ -13,7 +13,8 @@ from torch.utils.data import Dataset
 
 from disol.data.recipe import StoreSettings
 from disol.data.store import Store, open_store
-from disol.problems.heat import TRAINED_UNTIL
+from disol.errors import DisolError
+from disol.problems.problem import TRAINED_UNTIL
 
 Batch = dict[str, Tensor]
 CASES_AT_ONCE = 128  # read from the file on their way to a device
@@ -41,9 +42,15 @@ class CaseDataset(Dataset[Batch]):
         generator: torch.Generator | None = None,
     ) -> None:
         self.store = open_store(path)
+        self.split = split
         self.positions = self.store.positions(split)
-        self.frame = None if frame is None else checked_frame(self.settings, frame)
+        self.frame = frame
         self.generator = generator
+        if frame is not None:
+            _require_frames(self.settings)
+            if not 0 <= frame < len(self.settings.times):
+                last = len(self.settings.times) - 1
+                raise DisolError(f"{self.settings.problem} has frames 0 to {last}, got {frame}.")
 
     @property
     def settings(self) -> StoreSettings:
@@ -53,41 +60,54 @@ class CaseDataset(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self.positions)
 
+    def __repr__(self) -> str:
+        return f"CaseDataset({self.store.path}, {self.split!r}: {len(self)} of {self.settings})"
+
     def __getitem__(self, position: int) -> Batch:
-        case = read_cases(self.store, self.positions[[position]])
+        case = DeviceCases(self.settings, read_cases(self.store, self.positions[[position]]))
         frames = None if self.frame is None else torch.tensor([self.frame])
-        batch = DeviceCases(self.settings, case).batch(torch.tensor([0]), frames=frames, generator=self.generator)
+        batch = case.batch(torch.tensor([0]), frames=frames, generator=self.generator)
         return {name: values[0] for name, values in batch.items()}
 
     def frames(self, position: int) -> Float[Tensor, "frame field height width"]:
         """Return every frame of a transient case."""
-        require_frames(self.settings)
+        _require_frames(self.settings)
         return torch.from_numpy(self.store.read(self.positions[[position]], "pattern")["pattern"][0])
 
     def to_device(
         self, device: str | torch.device, *, trained_frames_only: bool = False, first: int | None = None
     ) -> "DeviceCases":
-        """Copy the split into the memory of a device, once.
+        """Copy the split into the memory of a device, once, a part at a time.
 
         trained_frames_only   of a transient problem only the frames up to 20 s, which are those for training
         first                 only that many cases, those that come first
         """
         target, positions = torch.device(device), self.positions[:first]
-        frames = slice(count_trained_frames(self.settings) if trained_frames_only else None)
-        names = list(read_cases(self.store, positions[:0]))
+        frames = slice(_count_trained_frames(self.settings) if trained_frames_only else None)
+        arrays: Batch = {}
         try:
-            arrays = {name: load(self.store, name, positions, frames, target) for name in names}
-            return DeviceCases(self.settings, arrays)
+            for start in range(0, max(1, len(positions)), CASES_AT_ONCE):
+                part = read_cases(self.store, positions[start : start + CASES_AT_ONCE], frames)
+                for name, values in part.items():
+                    if name not in arrays:
+                        shape = (len(positions), *values.shape[1:])
+                        arrays[name] = torch.empty(shape, dtype=values.dtype, device=target)
+                    arrays[name][start : start + len(values)] = values
         except torch.OutOfMemoryError as error:
-            raise ValueError(
+            raise DisolError(
                 f"{self.store.path} does not fit into the memory of {target}. Free memory, use a smaller file, "
                 "or read it case by case."
             ) from error
+        return DeviceCases(self.settings, arrays)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeviceCases:
-    """The cases of a split in the memory of a device: markers as bool, forces as int8, the rest as stored."""
+    """The cases of a split in the memory of a device.
+
+    arrays   as `read_cases` gives them: the stored channels (markers as bool, forces as int8, the rest as float32),
+             the pattern [case, frame, field, height, width], amplitude and index; a steady problem has one frame
+    """
 
     settings: StoreSettings
     arrays: Mapping[str, Shaped[Tensor, "case ..."]]
@@ -95,24 +115,24 @@ class DeviceCases:
     def __len__(self) -> int:
         return len(self.arrays["index"])
 
+    def __repr__(self) -> str:
+        size = sum(values.nbytes for values in self.arrays.values())
+        return f"DeviceCases({len(self)} on {self.device}, {size / 1e6:.1f} MB, of {self.settings})"
+
     @property
     def device(self) -> torch.device:
         """Where the cases are."""
         return self.arrays["index"].device
 
-    @cached_property
-    def shares_of_trained_time(self) -> Float[Tensor, " frame"]:
-        """Share of 20 s that each frame is at, copied to the device once."""
-        return torch.tensor(self.settings.times, device=self.device) / TRAINED_UNTIL
-
     @property
     def num_trained_frames(self) -> int:
-        """Number of frames of a transient problem that are for training, those up to 20 s."""
-        return count_trained_frames(self.settings)
+        """Number of frames that are for training: those up to 20 s, or the one of a steady problem."""
+        return _count_trained_frames(self.settings)
 
     def draw_frames(self, count: int, generator: torch.Generator) -> Int[Tensor, " case"]:
-        """Draw one frame for training for each of `count` cases."""
-        require_frames(self.settings)
+        """Draw one frame for training for each of `count` cases; of a steady problem nothing is drawn."""
+        if not self.settings.times:
+            return torch.zeros(count, dtype=torch.long, device=self.device)
         drawn = torch.randint(self.num_trained_frames, (count,), generator=generator, device=generator.device)
         return drawn.to(self.device)
 
@@ -125,80 +145,63 @@ class DeviceCases:
     ) -> Batch:
         """Stack the cases at `indices`; of a transient problem at the given frames, or at frames drawn."""
         indices = torch.as_tensor(indices, device=self.device)
-        if self.settings.times:
-            frames = self.chosen_frames(len(indices), frames, generator)
-            target = self.arrays["pattern"][indices, frames]
-        else:
-            target = self.arrays["pattern"][indices]
+        frames = self._choose_frames(len(indices), frames, generator)
         return {
-            "inputs": self.inputs(indices, frames),
-            "target": target,
+            "inputs": self._stack_inputs(indices, frames),
+            "target": self.arrays["pattern"][indices, frames],
             "domain": self.arrays["domain"][indices][:, None],
             "amplitude": self.arrays["amplitude"][indices],
             "index": self.arrays["index"][indices],
         }
 
-    def chosen_frames(
+    def _choose_frames(
         self, count: int, frames: Int[Tensor, " case"] | None, generator: torch.Generator | None
     ) -> Int[Tensor, " case"]:
-        """Return the frames that were given, or draw some."""
-        if frames is None and generator is not None:
+        """Return the frames that were given, or draw some; the one of a steady problem need not be chosen."""
+        if frames is not None:
+            return frames.to(self.device)
+        if generator is not None:
             return self.draw_frames(count, generator)
-        if frames is None:
-            raise ValueError(
+        if self.settings.times:
+            raise DisolError(
                 f"{self.settings.problem} has {len(self.settings.times)} frames, and none was chosen. "
                 "Give the frame, or a generator to draw it."
             )
-        return frames.to(self.device)
+        return torch.zeros(count, dtype=torch.long, device=self.device)
 
-    def inputs(
-        self, indices: Int[Tensor, " case"], frames: Int[Tensor, " case"] | None
+    def _stack_inputs(
+        self, indices: Int[Tensor, " case"], frames: Int[Tensor, " case"]
     ) -> Float[Tensor, "case channel height width"]:
-        """Stack the channels of the cases at `indices`; the time channel is t / 20 s everywhere."""
+        """Stack the channels; the one that is not stored is t / 20 s everywhere."""
         size = self.settings.resolution
         stacked = torch.empty(len(indices), len(self.settings.channels), size, size, device=self.device)
         for position, channel in enumerate(self.settings.channels):
-            if channel == "time":
-                stacked[:, position] = self.shares_of_trained_time[frames][:, None, None]
-            else:
+            if channel in self.arrays:
                 stacked[:, position] = self.arrays[channel][indices]
+            else:
+                stacked[:, position] = self._shares_of_trained_time[frames][:, None, None]
         return stacked
 
-
-def count_trained_frames(settings: StoreSettings) -> int:
-    """Count the frames up to 20 s."""
-    return sum(time <= TRAINED_UNTIL for time in settings.times)
-
-
-def require_frames(settings: StoreSettings) -> None:
-    """Refuse to choose a frame where there is none."""
-    if not settings.times:
-        raise ValueError(f"{settings.problem} is steady and has no frames. Leave the frame out.")
+    @cached_property
+    def _shares_of_trained_time(self) -> Float[Tensor, " frame"]:
+        """Share of 20 s that each frame is at, copied to the device once."""
+        return torch.tensor(self.settings.times, device=self.device) / TRAINED_UNTIL
 
 
-def checked_frame(settings: StoreSettings, frame: int) -> int:
-    """Require a frame that is stored."""
-    require_frames(settings)
-    if not 0 <= frame < len(settings.times):
-        last = len(settings.times) - 1
-        raise ValueError(f"{settings.problem} has frames 0 to {last}, got {frame}. Choose one of these.")
-    return frame
-
-
-def read_cases(store: Store, positions: Int[np.ndarray, " case"]) -> Batch:
-    """Read what a batch is made from."""
+def read_cases(store: Store, positions: Int[np.ndarray, " case"], frames: slice = slice(None)) -> Batch:
+    """Read what batches are made from, as `DeviceCases` holds it; of a transient problem some frames."""
     stored = [channel for channel in store.settings.channels if channel in store.names]
-    arrays = store.read(positions, *stored, "pattern", "amplitude", "index")
-    return {name: torch.from_numpy(values) for name, values in arrays.items()}
+    arrays = store.read(positions, *stored, "pattern", "amplitude", "index", frames=frames)
+    tensors = {name: torch.from_numpy(values) for name, values in arrays.items()}
+    if not store.settings.times:
+        tensors["pattern"] = tensors["pattern"][:, None]
+    return tensors
 
 
-def load(
-    store: Store, name: str, positions: Int[np.ndarray, " case"], frames: slice, device: torch.device
-) -> Shaped[Tensor, "case ..."]:
-    """Copy one array of the cases at `positions` to a device, a part at a time, and of patterns some frames."""
-    example = torch.from_numpy(store.read(positions[:0], name, frames=frames)[name])
-    loaded = torch.empty((len(positions), *example.shape[1:]), dtype=example.dtype, device=device)
-    for start in range(0, len(positions), CASES_AT_ONCE):
-        part = store.read(positions[start : start + CASES_AT_ONCE], name, frames=frames)[name]
-        loaded[start : start + len(part)] = torch.from_numpy(part)
-    return loaded
+def _count_trained_frames(settings: StoreSettings) -> int:
+    return sum(time <= TRAINED_UNTIL for time in settings.times) if settings.times else 1
+
+
+def _require_frames(settings: StoreSettings) -> None:
+    if not settings.times:
+        raise DisolError(f"{settings.problem} is steady and has no frames.")

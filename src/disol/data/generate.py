@@ -1,31 +1,40 @@
-"""Generating a file of cases: draw in worker processes, solve in a back end, write in order."""
+"""Making files of cases: drawn in worker processes and solved by a back end, or a user's own."""
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from disol.data.backends import Backend, choose_backend
+from disol import _checks as checks
+from disol._files import written_whole
+from disol._progress import ProgressBar, shown_progress
+from disol._terms import TIMES
+from disol.data.backends import Backend, choose_backend, stack_rows, stored_case
 from disol.data.cluster import connect, in_order_on_cluster
-from disol.data.layout import Arrays, case_bytes
-from disol.data.progress import Tally, shown_progress
-from disol.data.recipe import Recipe, StoreSettings, read_recipe
+from disol.data.layout import Arrays, count_case_bytes
+from disol.data.packing import get_encodings
+from disol.data.recipe import Recipe, read_recipe
 from disol.data.store import StoreWriter, create_store, resume_store
 from disol.data.workers import in_order, usable_cores
-from disol.problems import Problem, checks
-from disol.problems.checks import Unchecked
+from disol.errors import DisolError
+from disol.grid import Grid
+from disol.problems import Case, Problem, solve_exact
+from disol.problems.conventions import Conventions
 from disol.problems.distribution import Shift
+from disol.problems.table import find_conventions, find_problem
 
-LARGEST_PIECE = 8  # cases a worker takes at once
+_LARGEST_PIECE = 8  # cases a worker takes at once
+_OWN_CHUNK = 64  # cases of one's own written at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GenerationReport:
     """What a generation did.
 
@@ -54,20 +63,23 @@ class GenerationReport:
             f"({self.cases_per_second:.1f} per second{solved_again})."
         )
 
+    def __repr__(self) -> str:
+        return f"GenerationReport({self})"
+
 
 def generate(
-    problem: str | Problem | Unchecked,
-    num_cases: int | Unchecked,
+    problem: str | Problem,
+    num_cases: int,
     path: str | Path,
     *,
-    seed: int | Unchecked = 0,
-    shift: Shift | Unchecked = None,
-    conventions: str | Unchecked = "paper",
-    resolution: int | Unchecked | None = None,
-    workers: int | Unchecked | None = None,
+    seed: int = 0,
+    shift: Shift = None,
+    conventions: str | Conventions = "paper",
+    resolution: int | None = None,
+    workers: int | None = None,
     device: str = "auto",
     resume: bool = False,
-    chunk: int | Unchecked | None = None,
+    chunk: int | None = None,
     progress: bool = True,
     scheduler: str | None = None,
 ) -> GenerationReport:
@@ -77,71 +89,144 @@ def generate(
     device     where cases are solved: "cpu", "cuda", or "auto"
     resume     continue an unfinished file, or start one where there is none
     chunk      cases written at once; an interruption loses at most this many
-    progress   show a progress bar, if standard error is a terminal
+    progress   show a progress bar, in a terminal or a notebook
     scheduler  address of a Dask cluster, whose workers then draw instead of processes here
 
     `shift` is as for `draw`, or "shapes": the cases take the named shapes with holes in turn.
     """
     started = time.monotonic()
-    num_cases = checks.count("num_cases", num_cases)
-    path, backend = Path(path), choose_backend(device)
+    num_cases, path = checks.count("num_cases", num_cases), Path(path)
     workers = usable_cores() if workers is None else checks.whole_number("workers", workers)
+    chunk = None if chunk is None else checks.count("chunk", chunk)
     recipe = read_recipe(problem, seed, shift, conventions, resolution)
-    settings = recipe.settings(num_cases)
-    size = chunk_size(chunk, settings, backend)
+    settings, backend = recipe.settings(num_cases), choose_backend(device)
+    if chunk is None:
+        chunk = choose_chunk(backend, count_case_bytes(settings, get_encodings(recipe.problem)))
     if scheduler is not None:
         connect(scheduler).close()  # a cluster that does not answer must not leave an empty file
-    with resume_store(path, settings) if resume and path.exists() else create_store(path, settings) as writer:
+    resumes = resume and path.exists()
+    with resume_store(path, settings) if resumes else create_store(path, settings, recipe.problem) as writer:
         done = writer.store.num_done
-        chunks = ranges(range(done, num_cases), size)
-        pieces = (piece for cases in chunks for piece in ranges(cases, LARGEST_PIECE))
+        chunks = _cut(range(done, num_cases), chunk)
+        pieces = (piece for cases in chunks for piece in _cut(cases, _LARGEST_PIECE))
+        work = partial(backend.prepare, recipe)
+        spread = in_order(work, pieces, workers) if scheduler is None else in_order_on_cluster(work, pieces, scheduler)
         with (
-            shown_progress(progress, settings.problem, done, num_cases) as tally,
-            closing(spread(partial(backend.prepare, recipe), pieces, workers, scheduler)) as prepared,
+            shown_progress(settings.problem, num_cases, wanted=progress, done=done) as bar,
+            closing(spread) as prepared,
         ):
-            write_chunks(writer, solved_chunks(backend, recipe, chunks, prepared), tally)
-    return GenerationReport(path, num_cases, num_cases - done, tally.fallbacks, time.monotonic() - started)
+            fallbacks = _write_chunks(writer, _finish_chunks(backend, recipe, chunks, prepared), bar)
+    return GenerationReport(path, num_cases, num_cases - done, fallbacks, time.monotonic() - started)
 
 
-def spread(
-    work: Callable[[range], Arrays], pieces: Iterator[range], workers: int, scheduler: str | None
-) -> Generator[Arrays, None, None]:
-    """Do the pieces in worker processes, or on a cluster; the results come in order."""
-    if scheduler is None:
-        return in_order(work, pieces, workers)
-    return in_order_on_cluster(work, pieces, scheduler)
+def choose_chunk(backend: Backend, case_bytes: int) -> int:
+    """Return how many cases to write at once: what the back end likes and memory allows."""
+    return max(1, min(backend.largest_chunk, backend.chunk_bytes // case_bytes))
 
 
-def chunk_size(asked: int | Unchecked | None, settings: StoreSettings, backend: Backend) -> int:
-    """Return how many cases to write at once: as asked, or what the back end likes and memory allows."""
-    if asked is not None:
-        return checks.count("chunk", asked)
-    return max(1, min(backend.largest_chunk, backend.chunk_bytes // case_bytes(settings)))
-
-
-def ranges(cases: range, size: int) -> list[range]:
+def _cut(cases: range, size: int) -> list[range]:
     """Cut a range into ranges of `size`, the last one shorter."""
     return [cases[start : start + size] for start in range(0, len(cases), size)]
 
 
-def solved_chunks(
+def _finish_chunks(
     backend: Backend, recipe: Recipe, chunks: list[range], prepared: Iterator[Arrays]
 ) -> Iterator[tuple[range, Arrays, int]]:
-    """Join the prepared pieces of each chunk and solve it."""
+    """Join the prepared pieces of each chunk and let the back end finish it."""
     for cases in chunks:
-        pieces = list(islice(prepared, len(ranges(cases, LARGEST_PIECE))))
+        pieces = list(islice(prepared, len(_cut(cases, _LARGEST_PIECE))))
         joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-        yield cases, *backend.finish(recipe, cases, joined)
+        yield cases, *backend.finish(recipe, joined)
 
 
-def write_chunks(writer: StoreWriter, chunks: Iterator[tuple[range, Arrays, int]], tally: Tally) -> None:
-    """Write chunks in order, each while the next one is solved."""
+def _write_chunks(writer: StoreWriter, chunks: Iterator[tuple[range, Arrays, int]], bar: ProgressBar) -> int:
+    """Write chunks in order, each while the next one is solved; return how many cases were solved again."""
     writing: Future[None] | None = None
+    began, generated, fallbacks = time.monotonic(), 0, 0
     with ThreadPoolExecutor(max_workers=1) as thread:
-        for cases, arrays, fallbacks in chunks:
+        for cases, arrays, solved_again in chunks:
             if writing is not None:
                 writing.result()
             writing = thread.submit(writer.write_chunk, cases.start, arrays)
-            tally.add(len(cases), fallbacks)
+            generated, fallbacks = generated + len(cases), fallbacks + solved_again
+            bar.advance(len(cases))
+            bar.say(f"{generated / max(time.monotonic() - began, 1e-9):.1f} cases/s, {fallbacks} fallbacks")
         if writing is not None:
             writing.result()
+    return fallbacks
+
+
+def write_cases(
+    problem: str | Problem,
+    cases: Sequence[Case | Mapping[str, Any]],
+    path: str | Path,
+    *,
+    conventions: str | Conventions = "paper",
+    workers: int = 0,
+) -> Path:
+    """Solve cases of one's own exactly, and write them into a file to train on and to evaluate.
+
+    cases     each a `Case`, or its data by name as `solve_exact` takes them, on one square grid; a network sees sources
+              and initial fields as they are given, drawn ones lie in [0, 1]
+    workers   processes that solve; 0 solves in this one
+
+    The first 80 % of the cases are for training. In the place of a shift the file has "own:" and its name, so that
+    evaluation can tell one such file from another.
+    """
+    target, problem = Path(path), find_problem(problem)
+    conventions, workers = find_conventions(conventions, problem), checks.whole_number("workers", workers)
+    if target.exists():
+        raise DisolError(f"{target} exists already. Remove it, or choose another path.")
+    if not cases:
+        raise DisolError("There must be at least one case, got none.")
+    given = [case.terms if isinstance(case, Case) else case for case in cases]
+    if "domain" not in given[0]:
+        raise DisolError(f"A case of {problem.name} needs a domain, got {', '.join(given[0]) or 'nothing'}.")
+    first = checks.as_array("domain", given[0]["domain"])
+    checks.require_pixels("domain", first, None)
+    side, name = first.shape[-1], f"own:{target.stem}"
+    settings = replace(Recipe(problem, 0, None, conventions, side).settings(len(cases)), shift=name, shifts=(name,))
+    solve = partial(_solve_own, problem, conventions, Grid(side, side))
+    with written_whole(target) as temporary:
+        temporary.unlink()  # a store is not laid out over a file
+        with (
+            create_store(temporary, settings, problem) as writer,
+            closing(in_order(solve, enumerate(cases), workers)) as solved,
+        ):
+            for start in range(0, len(cases), _OWN_CHUNK):
+                writer.write_chunk(start, stack_rows(list(islice(solved, _OWN_CHUNK))))
+    return target
+
+
+def _solve_own(
+    problem: Problem, conventions: Conventions, grid: Grid, numbered: tuple[int, Case | Mapping[str, Any]]
+) -> Arrays:
+    """Solve a case by the reference solver, or name the one that fails."""
+    number, given = numbered
+    try:
+        return stored_case(solve_exact(_read_own(problem, conventions, grid, given), device="cpu"))
+    except DisolError as error:
+        raise DisolError(f"Case {number} failed: {error}") from error
+
+
+def _read_own(problem: Problem, conventions: Conventions, grid: Grid, given: Case | Mapping[str, Any]) -> Case:
+    """Check the data of a case; of a transient problem it is asked for at the times that files store."""
+    times = {term.name: problem.times for term in problem.terms if term.kind is TIMES}
+    if isinstance(given, Case):
+        if given.problem != problem:
+            raise DisolError(f"All cases of a file are of one problem, here {problem!r}, got {given.problem!r}.")
+        case = Case.from_arrays(given, conventions=conventions, **times)
+    else:
+        wanted = [term.name for term in problem.terms if term.kind is not TIMES]
+        for name in given:
+            if name not in wanted:
+                raise DisolError(f"A case of a file has {', '.join(wanted)}, got {name!r}. Leave it out.")
+        case = Case.from_arrays(problem, conventions=conventions, **given, **times)
+    if case.is_batch:
+        raise DisolError(f"Cases of a file are given one by one, got a batch of {len(case)}.")
+    if case.grid != grid:
+        raise DisolError(
+            f"All cases of a file lie on one square grid, here {grid.height} x {grid.width}, got "
+            f"{case.grid.height} x {case.grid.width}. Bring it to that grid."
+        )
+    return case

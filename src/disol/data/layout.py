@@ -17,32 +17,34 @@ import h5py
 import numpy as np
 from jaxtyping import Shaped
 
-from disol.data.packing import DERIVED, encoding_of
+from disol._files import current_umask
+from disol.data.packing import ENCODINGS, Encoding
 from disol.data.recipe import StoreSettings
-from disol.files import current_umask
+from disol.errors import DisolError
+from disol.problems.normalisation import JOINT, PER_COMPONENT
 
-FORMAT = "disol cases"
-VERSION = 1
-FIELD_OVER_AMPLITUDE = "field / amplitude"
-COMPONENT_PATTERN = "1/2 + field / (2 amplitude) on the domain, 0 outside"
+_FORMAT = "disol cases"
+_VERSION = 1
+CHANNELS = "channels/"  # the group of the input channels
+_MEANINGS = {JOINT: "field / amplitude", PER_COMPONENT: "1/2 + field / (2 amplitude) on the domain, 0 outside"}
 
 Arrays = dict[str, Shaped[np.ndarray, "..."]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """One dataset, with one row for each case.
 
-    notes     its attributes
-    channel   the channel it encodes, if it does
-    known     its rows, where they are known before any case is drawn
-    offset    place of its first byte in the file
+    notes      its attributes
+    encoding   how it keeps a channel, if it does
+    known      its rows, where they are known before any case is drawn
+    offset     place of its first byte in the file
     """
 
     dtype: str
     shape: tuple[int, ...]
     notes: Mapping[str, str]
-    channel: str | None = None
+    encoding: Encoding | None = None
     known: Shaped[np.ndarray, "..."] | None = None
     offset: int = 0
 
@@ -61,18 +63,17 @@ class Column:
         return np.memmap(path, self.dtype, "r", self.offset, self.shape)
 
 
-def columns_of(settings: StoreSettings) -> dict[str, Column]:
-    """Return the datasets of a file by name, not placed yet."""
+def plan_columns(settings: StoreSettings, encodings: Mapping[str, Encoding]) -> dict[str, Column]:
+    """Return the datasets of a file by name, not placed yet; `encodings` are those of the channels that it keeps."""
     cases, side, size = settings.num_cases, settings.resolution, len(settings.fields)
     frames = (len(settings.times),) if settings.times else ()
     columns = {}
-    for channel in settings.channels:
-        if channel not in DERIVED:
-            encoding = encoding_of(channel)
-            shape = (cases, *encoding.planes(side, side))
-            columns[f"channels/{channel}"] = Column(encoding.dtype, shape, {"encoding": encoding.name}, channel)
-    meaning = COMPONENT_PATTERN if settings.component_amplitudes else FIELD_OVER_AMPLITUDE
-    columns["pattern"] = Column("<f4", (cases, *frames, size, side, side), {"meaning": meaning})
+    for channel, encoding in encodings.items():
+        shape = (cases, *encoding.planes(side, side))
+        columns[CHANNELS + channel] = Column(encoding.dtype, shape, {"encoding": encoding.name}, encoding)
+    columns["pattern"] = Column(
+        "<f4", (cases, *frames, size, side, side), {"meaning": _MEANINGS[settings.normalisation]}
+    )
     amplitudes = (cases, size) if settings.component_amplitudes else (cases,)
     columns["amplitude"] = Column("<f8", amplitudes, {"units": "those of the field; lengths in sides of the square"})
     known = {
@@ -89,46 +90,47 @@ def columns_of(settings: StoreSettings) -> dict[str, Column]:
     return columns
 
 
-def case_bytes(settings: StoreSettings) -> int:
+def count_case_bytes(settings: StoreSettings, encodings: Mapping[str, Encoding]) -> int:
     """Return how many bytes one case takes, without the columns of all cases, for which there may be no memory."""
-    columns = columns_of(replace(settings, num_cases=1))
+    columns = plan_columns(replace(settings, num_cases=1), encodings)
     return sum(column.row_bytes for name, column in columns.items() if name != "times")
 
 
-def lay_out(path: Path, settings: StoreSettings) -> None:
+def lay_out(path: Path, settings: StoreSettings, encodings: Mapping[str, Encoding]) -> None:
     """Write a file without cases; it appears under its name in one step, or not at all."""
-    size = sum(column.end for column in columns_of(settings).values())
+    columns = plan_columns(settings, encodings)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     temporary = Path(name)
     try:
-        os.truncate(descriptor, size)  # a limit on the size of files shows here, before HDF5 meets it
+        # A limit on the size of files shows here, before HDF5 meets it.
+        os.truncate(descriptor, sum(column.end for column in columns.values()))
         with h5py.File(temporary, "w", libver="earliest", locking=False) as file:
-            write_layout(file, settings)
+            _write_layout(file, settings, columns)
         os.fchmod(descriptor, 0o666 & ~current_umask())  # mkstemp makes files that only their owner can read
         os.fsync(descriptor)
-        publish(temporary, path)
+        _publish(temporary, path)
     finally:
         os.close(descriptor)
         temporary.unlink(missing_ok=True)
 
 
-def publish(temporary: Path, path: Path) -> None:
+def _publish(temporary: Path, path: Path) -> None:
     """Give a finished file its name, unless another process was faster."""
     try:
         path.hardlink_to(temporary)
     except FileExistsError:
-        raise ValueError(f"{path} was created by another process just now. Wait for it, or choose another.") from None
+        raise DisolError(f"{path} was created by another process just now. Wait for it, or choose another.") from None
     except OSError:  # file systems without hard links
         temporary.rename(path)
 
 
-def write_layout(file: h5py.File, settings: StoreSettings) -> None:
+def _write_layout(file: h5py.File, settings: StoreSettings, columns: Mapping[str, Column]) -> None:
     """Write the attributes, give every dataset its place, and fill in what is known."""
-    file.attrs.update({"format": FORMAT, "version": VERSION})
+    file.attrs.update({"format": _FORMAT, "version": _VERSION})
     for name, value in asdict(settings).items():
         if name != "times":
             file.attrs[name] = list(value) if isinstance(value, tuple) else value
-    for name, column in columns_of(settings).items():
+    for name, column in columns.items():
         plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plan.set_layout(h5py.h5d.CONTIGUOUS)
         plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -141,74 +143,84 @@ def write_layout(file: h5py.File, settings: StoreSettings) -> None:
 
 def read_layout(path: Path) -> tuple[StoreSettings, dict[str, Column]]:
     """Read what a file says about its cases and where its datasets are, or say what is wrong with it."""
-    with open_hdf5(path) as file:
-        if as_text(file.attrs.get("format")) != FORMAT:
-            raise ValueError(f"{path} is an HDF5 file but not one of disol's cases. Pass a file made by generate.")
+    with _open_hdf5(path) as file:
+        if file.attrs.get("format") != _FORMAT:
+            raise DisolError(f"{path} is an HDF5 file but not one of disol's cases. Pass a file made by generate.")
         version = file.attrs.get("version")
-        if version != VERSION:
-            raise ValueError(f"{path} has format version {version}, this disol reads {VERSION}. Use a matching disol.")
-        settings = read_settings(path, file)
-        columns = {name: place(path, file, name, column) for name, column in columns_of(settings).items()}
-    return settings, columns
+        if version != _VERSION:
+            raise DisolError(f"{path} has format version {version}, this disol reads {_VERSION}. Use a matching disol.")
+        settings = _read_settings(path, file)
+        columns = plan_columns(settings, _read_encodings(path, file, settings))
+        return settings, {name: _place(path, file, name, column) for name, column in columns.items()}
 
 
-def open_hdf5(path: Path) -> h5py.File:
+def _open_hdf5(path: Path) -> h5py.File:
     """Open a file that must be HDF5, for reading."""
     if not path.is_file():
-        raise ValueError(f"There is no file {path}. Check the path, or generate it.")
+        raise DisolError(f"There is no file {path}. Check the path, or generate it.")
     try:
         if not h5py.is_hdf5(path):
-            raise ValueError(f"{path} is not an HDF5 file. Pass a file made by generate.")
+            raise DisolError(f"{path} is not an HDF5 file. Pass a file made by generate.")
         return h5py.File(path, "r", locking=False)
     except BlockingIOError as error:
-        raise ValueError(f"{path} is locked by a process that writes it. Wait until that has finished.") from error
+        raise DisolError(f"{path} is locked by a process that writes it. Wait until that has finished.") from error
     except PermissionError as error:
-        raise ValueError(f"{path} may not be read: permission denied. Change its permissions.") from error
+        raise DisolError(f"{path} may not be read: permission denied. Change its permissions.") from error
     except OSError as error:
         if "file locking" in str(error):  # HDF5 opens a file a second time only in the way it did the first time
-            raise ValueError(f"{path} is open elsewhere in this process, by h5py for one. Close it there.") from error
-        raise ValueError(
+            raise DisolError(f"{path} is open elsewhere in this process, by h5py for one. Close it there.") from error
+        raise DisolError(
             f"{path} is truncated or damaged. Copy it again from its source, or generate it anew."
         ) from error
 
 
-def read_settings(path: Path, file: h5py.File) -> StoreSettings:
+def _read_settings(path: Path, file: h5py.File) -> StoreSettings:
     """Read the attributes of a file."""
     values: dict[str, Any] = {"times": tuple(file["times"][...].tolist()) if "times" in file else ()}
     for field in fields(StoreSettings):
         if field.name not in values:
             if field.name not in file.attrs:
-                raise ValueError(f"{path} lacks the attribute {field.name!r}: it is damaged. Generate it anew.")
-            values[field.name] = as_python(file.attrs[field.name])
+                raise DisolError(f"{path} lacks the attribute {field.name!r}: it is damaged. Generate it anew.")
+            value = file.attrs[field.name]
+            if isinstance(value, np.ndarray):
+                values[field.name] = tuple(value.tolist())
+            else:
+                values[field.name] = value.item() if isinstance(value, np.generic) else value
     return StoreSettings(**values)
 
 
-def as_text(value: object) -> str | None:
-    """Read a text attribute; anything else is None."""
-    return value if isinstance(value, str) else None
+def _read_encodings(path: Path, file: h5py.File, settings: StoreSettings) -> dict[str, Encoding]:
+    """Read how the channels are kept; of a transient problem one is not, for it is derived from the frame."""
+    missing = [channel for channel in settings.channels if CHANNELS + channel not in file]
+    if len(missing) > (1 if settings.times else 0):
+        raise DisolError(f"{path} lacks the dataset {CHANNELS + missing[0]!r}: it is damaged. Generate it anew.")
+    encodings = {}
+    for channel in settings.channels:
+        if channel not in missing:
+            name = file[CHANNELS + channel].attrs.get("encoding")
+            if name not in ENCODINGS:
+                raise DisolError(
+                    f"{path} should keep {CHANNELS + channel!r} as {', '.join(ENCODINGS)}, got {name!r}. "
+                    "It was changed by other software; generate it anew."
+                )
+            encodings[channel] = ENCODINGS[name]
+    return encodings
 
 
-def as_python(value: Any) -> Any:
-    """Turn the value of an attribute into the type it was written from."""
-    if isinstance(value, np.ndarray):
-        return tuple(value.tolist())
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def place(path: Path, file: h5py.File, name: str, column: Column) -> Column:
+def _place(path: Path, file: h5py.File, name: str, column: Column) -> Column:
     """Find a dataset in the file, and require that all of it is there."""
     dataset = file.get(name)
     if not isinstance(dataset, h5py.Dataset):
-        raise ValueError(f"{path} lacks the dataset {name!r}: it is damaged. Generate it anew.")
+        raise DisolError(f"{path} lacks the dataset {name!r}: it is damaged. Generate it anew.")
     if (dataset.shape, dataset.dtype.str) != (column.shape, column.dtype):
-        raise ValueError(
+        raise DisolError(
             f"{path} should hold {name!r} as {column.dtype} {column.shape}, got {dataset.dtype.str} {dataset.shape}. "
             "It was changed by other software; generate it anew."
         )
     offset = dataset.id.get_offset()
     if offset is None:
-        raise ValueError(f"{path} holds {name!r} in pieces or compressed. Use the file as generate wrote it.")
+        raise DisolError(f"{path} holds {name!r} in pieces or compressed. Use the file as generate wrote it.")
     placed = replace(column, offset=offset)
     if placed.end > path.stat().st_size:
-        raise ValueError(f"{path} is truncated within {name!r}. Copy it again from its source, or generate it anew.")
+        raise DisolError(f"{path} is truncated within {name!r}. Copy it again from its source, or generate it anew.")
     return placed

@@ -1,62 +1,131 @@
 """How a channel is kept in a file: markers as bits, forces of +1 and -1 as two planes of bits, the rest as float32."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from typing import ClassVar, final
 
 import numpy as np
-from jaxtyping import Bool, Int8, Shaped, UInt8
+from jaxtyping import Bool, Float32, Int8, Shaped, UInt8
 
-Values = Shaped[np.ndarray, "case height width"]
+from disol._terms import Storage
+from disol.errors import DisolError
+from disol.problems import Problem
+
+Values = Shaped[np.ndarray, "*case height width"]
 Stored = Shaped[np.ndarray, "case *stored"]
 
 
-def pack_bits(values: Values) -> UInt8[np.ndarray, "case height bytes"]:
-    """Pack 0 and 1 along the width, eight pixels to a byte, the leftmost in the highest bit."""
-    return np.packbits(values.astype(bool), axis=-1)
-
-
-def unpack_bits(
-    stored: UInt8[np.ndarray, "*batch height bytes"], width: int
-) -> Bool[np.ndarray, "*batch height width"]:
-    """Undo `pack_bits`."""
-    return np.unpackbits(stored, axis=-1, count=width).view(bool)
-
-
-def pack_signs(values: Values) -> UInt8[np.ndarray, "case 2 height bytes"]:
-    """Pack the pixels that hold +1, then those that hold -1."""
-    return np.packbits(np.stack([values > 0, values < 0], axis=1), axis=-1)
-
-
-def unpack_signs(stored: UInt8[np.ndarray, "case 2 height bytes"], width: int) -> Int8[np.ndarray, "case height width"]:
-    """Undo `pack_signs`."""
-    positive, negative = unpack_bits(stored, width).view(np.int8).swapaxes(0, 1)
-    return positive - negative
-
-
-@dataclass(frozen=True)
-class Encoding:
+class Encoding(ABC):
     """One way to keep a channel.
 
-    planes     shape of one stored channel, from the height and the bytes or values of a row
-    allowed    the only values it can hold, or None for every float32
+    dtype        of what is stored
+    compact_as   dtype of its values in memory
+    allowed      the only values it can hold, or None for every float32
     """
 
-    name: str
-    dtype: str
-    planes: Callable[[int, int], tuple[int, ...]]
-    allowed: tuple[int, ...] | None
-    encode: Callable[[Values], Stored]
-    decode: Callable[[Stored, int], Values]
+    name: ClassVar[Storage]
+    dtype: ClassVar[str]
+    compact_as: ClassVar[type[np.generic]]
+    allowed: ClassVar[tuple[int, ...] | None] = None
+
+    @abstractmethod
+    def planes(self, height: int, width: int) -> tuple[int, ...]:
+        """Return the shape of one stored channel."""
+
+    @abstractmethod
+    def encode(self, values: Values) -> Stored:
+        """Return what is stored of compact values."""
+
+    @abstractmethod
+    def decode(self, stored: Stored, width: int) -> Values:
+        """Undo `encode`."""
+
+    def compact(self, channel: str, values: Values) -> Values:
+        """Return a channel, whose values must be allowed, in the smallest type that holds them."""
+        if self.allowed is not None and not _holds_only(values, self.allowed):
+            other = values[~np.isin(values, self.allowed)][0]
+            known = ", ".join(map(str, self.allowed))
+            raise DisolError(f"{channel} must hold only {known} to be stored as {self.name}, got {other:g}.")
+        return values.astype(self.compact_as, copy=False)
 
     def pack(self, channel: str, values: Values) -> Stored:
-        """Encode a channel whose values are allowed."""
-        if self.allowed is not None and not holds_only(values, self.allowed):
-            known = ", ".join(map(str, self.allowed))
-            raise ValueError(f"{channel} must hold only {known} to be stored as {self.name}. Check how it was drawn.")
-        return self.encode(values)
+        """Encode a channel, whose values must be allowed."""
+        return self.encode(self.compact(channel, values))
 
 
-def holds_only(values: Values, allowed: tuple[int, ...]) -> bool:
+@final
+class Bits(Encoding):
+    """Truth values along the width, eight pixels to a byte, the leftmost in the highest bit."""
+
+    name = "bits"
+    dtype = "|u1"
+    compact_as = np.bool_
+    allowed = (0, 1)
+
+    def planes(self, height: int, width: int) -> tuple[int, ...]:
+        """One row of bytes for each row of pixels."""
+        return height, (width + 7) // 8
+
+    def encode(self, values: Bool[np.ndarray, "case height width"]) -> UInt8[np.ndarray, "case height bytes"]:
+        """Pack."""
+        return np.packbits(values, axis=-1)
+
+    def decode(
+        self, stored: UInt8[np.ndarray, "case height bytes"], width: int
+    ) -> Bool[np.ndarray, "case height width"]:
+        """Unpack."""
+        return np.unpackbits(stored, axis=-1, count=width).view(bool)
+
+
+@final
+class Signs(Encoding):
+    """Two planes of bits: the pixels that hold +1, then those that hold -1."""
+
+    name = "signs"
+    dtype = "|u1"
+    compact_as = np.int8
+    allowed = (-1, 0, 1)
+
+    def planes(self, height: int, width: int) -> tuple[int, ...]:
+        """Two times the bytes of bits."""
+        return 2, height, (width + 7) // 8
+
+    def encode(self, values: Int8[np.ndarray, "case height width"]) -> UInt8[np.ndarray, "case 2 height bytes"]:
+        """Pack."""
+        return np.packbits(np.stack([values > 0, values < 0], axis=1), axis=-1)
+
+    def decode(
+        self, stored: UInt8[np.ndarray, "case 2 height bytes"], width: int
+    ) -> Int8[np.ndarray, "case height width"]:
+        """Unpack."""
+        positive, negative = np.unpackbits(stored, axis=-1, count=width).view(np.int8).swapaxes(0, 1)
+        return positive - negative
+
+
+@final
+class Real(Encoding):
+    """Values as they are, least significant byte first."""
+
+    name = "float32"
+    dtype = "<f4"
+    compact_as = np.float32
+
+    def planes(self, height: int, width: int) -> tuple[int, ...]:
+        """One value per pixel."""
+        return height, width
+
+    def encode(self, values: Float32[np.ndarray, "case height width"]) -> Float32[np.ndarray, "case height width"]:
+        """Fix the order of bytes."""
+        return values.astype(self.dtype, copy=False)
+
+    def decode(
+        self, stored: Float32[np.ndarray, "case height width"], width: int
+    ) -> Float32[np.ndarray, "case height width"]:
+        """Return what is stored."""
+        del width
+        return stored
+
+
+def _holds_only(values: Values, allowed: tuple[int, ...]) -> bool:
     """Tell whether an array holds only the given consecutive whole numbers."""
     if values.dtype == bool or values.size == 0:
         return True
@@ -65,30 +134,11 @@ def holds_only(values: Values, allowed: tuple[int, ...]) -> bool:
     return bool(within and (values.dtype.kind in "iu" or (values == np.round(values)).all()))
 
 
-BITS = Encoding("bits", "|u1", lambda height, width: (height, (width + 7) // 8), (0, 1), pack_bits, unpack_bits)
-SIGNS = Encoding(
-    "signs", "|u1", lambda height, width: (2, height, (width + 7) // 8), (-1, 0, 1), pack_signs, unpack_signs
-)
-REAL = Encoding(
-    "float32",
-    "<f4",
-    lambda height, width: (height, width),
-    None,
-    lambda values: values.astype("<f4", copy=False),
-    lambda stored, _: stored,
-)
-
-DERIVED = ("time",)  # filled in when a frame is chosen, never stored
-ENCODINGS = {
-    "domain": BITS,
-    "dirichlet": BITS,
-    "fix_x": BITS,
-    "fix_y": BITS,
-    "force_x": SIGNS,
-    "force_y": SIGNS,
-}
+BITS, SIGNS, REAL = Bits(), Signs(), Real()
+ENCODINGS: dict[str, Encoding] = {encoding.name: encoding for encoding in (BITS, SIGNS, REAL)}
 
 
-def encoding_of(channel: str) -> Encoding:
-    """Return how a channel is kept."""
-    return ENCODINGS.get(channel, REAL)
+def get_encodings(problem: Problem) -> dict[str, Encoding]:
+    """Return how the channels of a problem are kept, by name; those that are derived when they are read are not."""
+    kinds = {term.channel: term.kind for term in problem.terms}
+    return {channel: ENCODINGS[kind.storage] for channel, kind in kinds.items() if kind.storage is not None}

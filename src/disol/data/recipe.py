@@ -1,27 +1,27 @@
-"""What every case of a file is drawn from: case i is a function of a recipe and i alone."""
+"""What a file says about its cases, and how they are drawn: case i is a function of a recipe and i alone."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
 from disol import __version__
+from disol import _checks as checks
+from disol.errors import DisolError
 from disol.geometry.shapes import OUTLINES
-from disol.problems import Case, Problem, checks, draw
-from disol.problems.checks import Unchecked
-from disol.problems.distribution import Shift, describe_shift, shifted
-from disol.problems.heat import FRAME
-from disol.problems.table import find_conventions, find_problem
+from disol.problems import Case, Problem
+from disol.problems.conventions import Conventions
+from disol.problems.distribution import Shift, describe_shift, names_a_shape
+from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
+from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
 ALL_SHAPES = "shapes"
-LAST_FRAME = 50.0  # seconds
-STORED_TIMES = tuple(FRAME * frame for frame in range(1, round(LAST_FRAME / FRAME) + 1))
 SPLITS = ("train", "validation")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoreSettings:
     """What a file says about its cases.
 
@@ -49,6 +49,43 @@ class StoreSettings:
     component_amplitudes: bool
     package_version: str = __version__
 
+    def __repr__(self) -> str:
+        return f"StoreSettings({self})"
+
+    def __str__(self) -> str:
+        frames = f", {len(self.times)} frames to {self.times[-1]:g} s" if self.times else ""
+        shift = f", shift {self.shift}" if self.shift else ""
+        return (
+            f"{self.num_cases} cases of {self.problem}, {self.resolution} x {self.resolution}{frames}, "
+            f"{self.conventions} conventions, seed {self.seed}{shift}"
+        )
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """How pattern and amplitude make up a field."""
+        return PER_COMPONENT if self.component_amplitudes else JOINT
+
+    def find_problem(self, source: object, own: Problem | None = None) -> Problem:
+        """Return the problem of the file, one's own or one of the package, with those numbers that the file tells."""
+        known = PROBLEMS if own is None else {**PROBLEMS, own.name: own}
+        if self.problem not in known:
+            raise DisolError(
+                f"{source} holds cases of {self.problem!r}, which is not among {', '.join(PROBLEMS)}. "
+                "Pass that problem too."
+            )
+        problem, numbers = known[self.problem], json.loads(self.parameters)
+        for kind, stored, expected in (
+            ("channels", self.channels, problem.channels),
+            ("fields", self.fields, problem.fields),
+            ("parameters", sorted(numbers), sorted(numbers.keys() & problem.parameters.keys())),
+        ):
+            if tuple(stored) != tuple(expected):
+                raise DisolError(
+                    f"{source} has the {kind} {', '.join(stored)}, but {problem.name} has {', '.join(expected)}. "
+                    "Generate it again."
+                )
+        return replace(problem, **{name: problem.parameters[name](name, number) for name, number in numbers.items()})
+
     @property
     def shift_codes(self) -> UInt8[np.ndarray, " case"]:
         """Position in `shifts` of each case's shift."""
@@ -70,26 +107,21 @@ class StoreSettings:
 class Recipe:
     """How the cases of one file are drawn."""
 
-    equation: Problem
+    problem: Problem
     seed: int
-    shift: Shift | Unchecked
-    conventions: str
+    shift: Shift
+    conventions: Conventions
     resolution: int
 
     @cached_property
-    def shifts(self) -> tuple[Shift | Unchecked, ...]:
+    def shifts(self) -> tuple[Shift, ...]:
         """The shifts that the cases take in turn."""
         return tuple(f"shape:{name}+hole" for name in OUTLINES) if self.shift == ALL_SHAPES else (self.shift,)
 
-    @property
-    def times(self) -> tuple[float, ...]:
-        """Seconds at which a transient problem is stored."""
-        return STORED_TIMES if "times" in self.equation.terms else ()
-
     def draw(self, index: int) -> Case:
         """Draw case `index`."""
-        return draw(
-            self.equation,
+        return Case.draw(
+            self.problem,
             self.seed,
             index,
             resolution=self.resolution,
@@ -97,38 +129,40 @@ class Recipe:
             conventions=self.conventions,
         )
 
+    def draw_to_store(self, index: int) -> Case:
+        """Draw case `index`, of a transient problem at all times that files store instead of a random one."""
+        case, times = self.draw(index), self.problem.times
+        return replace(case, terms={**case.terms, "times": times}) if times else case
+
     def settings(self, num_cases: int) -> StoreSettings:
         """Write down what a file of `num_cases` cases has to say about them."""
-        equation = self.equation
+        problem = self.problem
         return StoreSettings(
-            problem=equation.name,
-            equation=equation.equation,
-            parameters=json.dumps({name: getattr(equation, name) for name in equation.parameters}),
-            channels=tuple(equation.channels),
-            fields=tuple(equation.fields),
-            conventions=self.conventions,
+            problem=problem.name,
+            equation=problem.equation,
+            parameters=json.dumps({name: getattr(problem, name) for name in problem.parameters}),
+            channels=tuple(problem.channels),
+            fields=tuple(problem.fields),
+            conventions=self.conventions.name,
             seed=self.seed,
             shift=ALL_SHAPES if self.shift == ALL_SHAPES else describe_shift(self.shift) or "",
             shifts=tuple(describe_shift(shift) or "" for shift in self.shifts),
-            fixed_outlines=any(shifted(shift).shape is not None for shift in self.shifts),
+            fixed_outlines=any(map(names_a_shape, self.shifts)),
             resolution=self.resolution,
             num_cases=num_cases,
-            times=self.times,
-            component_amplitudes=equation.scales_fields_separately(find_conventions(self.conventions)),
+            times=problem.times,
+            component_amplitudes=problem.normalisation(self.conventions).per_component,
         )
 
 
 def read_recipe(
-    problem: str | Problem | Unchecked,
-    seed: int | Unchecked,
-    shift: Shift | Unchecked,
-    conventions: str | Unchecked,
-    resolution: int | Unchecked | None,
+    problem: str | Problem, seed: int, shift: Shift, conventions: str | Conventions, resolution: int | None
 ) -> Recipe:
     """Check what was asked for, by drawing the first case."""
-    equation = find_problem(problem)
-    side = equation.resolution if resolution is None else checks.whole_number("resolution", resolution)
-    rules = find_conventions(conventions)
-    recipe = Recipe(equation, checks.whole_number("seed", seed), shift or None, rules.name, side)
+    problem = find_problem(problem)
+    side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
+    recipe = Recipe(
+        problem, checks.whole_number("seed", seed), shift or None, find_conventions(conventions, problem), side
+    )
     recipe.draw(0)
     return recipe

@@ -1,6 +1,9 @@
 """Files of cases: many cases of one problem on one grid, written in order and read by name."""
 
+import errno
+import fcntl
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,21 +12,32 @@ from types import TracebackType
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from disol.data import disk
-from disol.data.layout import Arrays, Column, case_bytes, lay_out, read_layout
-from disol.data.packing import encoding_of
+from disol.data.layout import CHANNELS, Arrays, Column, count_case_bytes, lay_out, read_layout
+from disol.data.packing import get_encodings
 from disol.data.recipe import SPLITS, StoreSettings
+from disol.errors import DisolError
+from disol.problems import Problem
+from disol.problems.table import find_problem
 
 Cases = slice | Int[np.ndarray, " case"]
 
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
+_NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by this file system
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Store:
     """A file of cases, open for reading."""
 
     path: Path
     settings: StoreSettings
     columns: Mapping[str, Column]
+
+    def __repr__(self) -> str:
+        return f"Store({self.path}: {self.settings})"
 
     @property
     def num_done(self) -> int:
@@ -34,12 +48,12 @@ class Store:
     @property
     def names(self) -> dict[str, Column]:
         """What `read` gives, by name: channels, pattern, amplitude, index, outline, shift, split and times."""
-        return {column.channel or name: column for name, column in self.columns.items() if name != "done"}
+        return {name.removeprefix(CHANNELS): column for name, column in self.columns.items() if name != "done"}
 
     def positions(self, split: str = "all") -> Int[np.ndarray, " case"]:
         """Return where the complete cases of a split are."""
         if split != "all" and split not in SPLITS:
-            raise ValueError(f"Unknown split {split!r}. Use one of {', '.join([*SPLITS, 'all'])}.")
+            raise DisolError(f"Unknown split {split!r}. Use one of {', '.join([*SPLITS, 'all'])}.")
         codes = self.columns["split"].view(self.path)[: self.num_done]
         return np.arange(len(codes)) if split == "all" else np.flatnonzero(codes == SPLITS.index(split))
 
@@ -51,18 +65,18 @@ class Store:
         known = self.names
         for name in names:
             if name not in known:
-                raise ValueError(f"{self.path} holds no {name!r}. It holds {', '.join(known)}.")
+                raise DisolError(f"{self.path} holds no {name!r}. It holds {', '.join(known)}.")
         num_done = self.num_done
         return {name: self._read(name, known[name], num_done, cases, frames) for name in names or known}
 
     def _read(self, name: str, column: Column, num_done: int, cases: Cases, frames: slice) -> Shaped[np.ndarray, "..."]:
-        if name == "times":
+        if name == "times":  # of the file, not of a case
             return np.array(column.view(self.path))
         rows = column.view(self.path)[:num_done]
         if name == "pattern" and self.settings.times:
             rows = rows[:, frames]
         stored = np.array(rows[cases])
-        return encoding_of(name).decode(stored, self.settings.resolution) if column.channel else stored
+        return stored if column.encoding is None else column.encoding.decode(stored, self.settings.resolution)
 
 
 class StoreWriter:
@@ -73,12 +87,15 @@ class StoreWriter:
         try:
             self._file = os.open(store.path, os.O_RDWR)
         except OSError as error:
-            raise disk.explain(error, store.path) from error
+            raise _explain(error, store.path) from error
         try:
-            disk.claim(self._file, store.path)
-        except ValueError:
+            _claim(self._file, store.path)
+        except BaseException:
             self.close()
             raise
+
+    def __repr__(self) -> str:
+        return f"StoreWriter({self.store.path}: {self.store.settings})"
 
     def __enter__(self) -> "StoreWriter":
         return self
@@ -98,60 +115,54 @@ class StoreWriter:
         """Claim the room on the disk that the file will fill."""
         size = self.store.path.stat().st_size
         try:
-            disk.require_room(self.store.path, size)
-            disk.reserve(self._file, size)
+            _require_room(self.store.path, size)
+            _reserve(self._file, size)
         except OSError as error:
-            raise disk.explain(error, self.store.path) from error
+            raise _explain(error, self.store.path) from error
 
     def write_chunk(self, start: int, arrays: Arrays) -> None:
         """Write the cases from `start` on, all of them, before any is marked as done."""
         if start != self.store.num_done:
-            raise ValueError(f"The next case to write is {self.store.num_done}, got {start}. Write cases in order.")
+            raise DisolError(f"The next case to write is {self.store.num_done}, got {start}. Write cases in order.")
         columns = self.store.columns
         drawn = {name: column for name, column in columns.items() if column.known is None}
-        stored = {name: stored_rows(name, column, arrays) for name, column in drawn.items()}
+        stored = {name: _encode_rows(name, column, arrays) for name, column in drawn.items()}
         try:
             for name, rows in stored.items():
-                disk.write_at(self._file, columns[name].offset + start * columns[name].row_bytes, rows)
+                _write_at(self._file, columns[name].offset + start * columns[name].row_bytes, rows)
             os.fsync(self._file)
             done = np.ones(len(arrays["amplitude"]), dtype=np.uint8)
-            disk.write_at(self._file, columns["done"].offset + start, done)
+            _write_at(self._file, columns["done"].offset + start, done)
         except OSError as error:
-            raise disk.explain(error, self.store.path) from error
+            raise _explain(error, self.store.path) from error
 
 
-def stored_rows(name: str, column: Column, arrays: Arrays) -> Shaped[np.ndarray, "..."]:
-    """Return the rows of a dataset as they are stored, or say what is wrong with them."""
-    key = column.channel or name
-    if key not in arrays:
-        raise ValueError(f"A chunk needs {key!r}, got {', '.join(arrays)}. Add it.")
-    values = arrays[key]
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"{key} of a case holds NaN or infinite values. Check how it was solved.")
-    rows = encoding_of(key).pack(key, values) if column.channel else values.astype(column.dtype, copy=False)
-    expected = (len(arrays["amplitude"]), *column.shape[1:])
-    if rows.shape != expected:
-        raise ValueError(f"{key} must have the stored shape {expected}, got {rows.shape}. Check its grid.")
-    return rows
+def create_store(path: str | Path, settings: StoreSettings, problem: str | Problem | None = None) -> StoreWriter:
+    """Lay out a new file and open it for writing.
 
-
-def create_store(path: str | Path, settings: StoreSettings) -> StoreWriter:
-    """Lay out a new file and open it for writing."""
-    path = Path(path)
+    problem   whose terms say how channels are kept; unless given, that of the package which the settings name
+    """
+    path, known = Path(path), find_problem(settings.problem if problem is None else problem)
+    encodings = get_encodings(known)
+    if tuple(known.channels) != settings.channels:
+        raise DisolError(
+            f"{known.name} has the channels {', '.join(known.channels)}, but the settings of the file have "
+            f"{', '.join(settings.channels)}."
+        )
     if settings.num_cases < 1:
-        raise ValueError(f"num_cases must be at least 1, got {settings.num_cases}. Ask for one case or more.")
+        raise DisolError(f"num_cases must be at least 1, got {settings.num_cases}.")
     if path.exists():
-        raise ValueError(f"{path} exists already. Resume it, remove it, or choose another path.")
+        raise DisolError(f"{path} exists already. Resume it, remove it, or choose another path.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        disk.require_room(path, settings.num_cases * case_bytes(settings))
-        lay_out(path, settings)
+        _require_room(path, settings.num_cases * count_case_bytes(settings, encodings))
+        lay_out(path, settings, encodings)
     except OSError as error:
-        raise disk.explain(error, path) from error
+        raise _explain(error, path) from error
     writer = StoreWriter(open_store(path, unfinished=True))
     try:
         writer.reserve()
-    except ValueError:
+    except BaseException:
         path.unlink()
         writer.close()
         raise
@@ -163,7 +174,7 @@ def open_store(path: str | Path, *, unfinished: bool = False) -> Store:
     store = Store(Path(path), *read_layout(Path(path)))
     done, total = store.num_done, store.settings.num_cases
     if done < total and not unfinished:
-        raise ValueError(f"{path} holds {done} of its {total} cases. Resume its generation, then read it.")
+        raise DisolError(f"{path} holds {done} of its {total} cases. Resume its generation, then read it.")
     return store
 
 
@@ -173,14 +184,92 @@ def resume_store(path: str | Path, settings: StoreSettings) -> StoreWriter:
     for field in fields(StoreSettings):
         begun, asked = getattr(store.settings, field.name), getattr(settings, field.name)
         if begun != asked:
-            raise ValueError(
+            raise DisolError(
                 f"{path} was begun with {field.name}={begun!r}, now asked for {asked!r}. "
                 "Ask for the same, or choose another path."
             )
     writer = StoreWriter(store)
     try:
         writer.reserve()
-    except ValueError:
+    except BaseException:
         writer.close()
         raise
     return writer
+
+
+def _encode_rows(name: str, column: Column, arrays: Arrays) -> Shaped[np.ndarray, "..."]:
+    """Return the rows of a dataset as they are stored, or say what is wrong with them."""
+    key = name.removeprefix(CHANNELS)
+    if key not in arrays:
+        raise DisolError(f"A chunk needs {key!r}, got {', '.join(arrays)}.")
+    values = arrays[key]
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise DisolError(f"{key} of a case holds NaN or infinite values.")
+    encoding = column.encoding
+    rows = values.astype(column.dtype, copy=False) if encoding is None else encoding.pack(key, values)
+    expected = (len(arrays["amplitude"]), *column.shape[1:])
+    if rows.shape != expected:
+        raise DisolError(f"{key} must have the stored shape {expected}, got {rows.shape}.")
+    return rows
+
+
+def _explain(error: OSError, path: Path) -> DisolError:
+    """Say in one line what the operating system objects to, and what to do."""
+    if error.errno in _NO_ROOM:
+        return DisolError(f"{path} cannot grow: no room on the disk or over a quota. Free space and resume.")
+    if error.errno in _NO_ACCESS:
+        return DisolError(f"{path} cannot be written: {error.strerror}. Choose a folder that you may write to.")
+    if error.errno in _NO_FOLDER:
+        return DisolError(
+            f"{path} needs a folder, and {path.parent} is none and cannot become one. Choose another path."
+        )
+    return DisolError(f"{path} cannot be used: {error.strerror or error}. Check the disk and the path.")
+
+
+def _require_room(path: Path, size: int) -> None:
+    """Require that the disk can hold a file of `size` bytes, what it takes already included."""
+    taken = path.stat().st_blocks * 512 if path.exists() else 0
+    free = shutil.disk_usage(path.parent).free
+    if size - taken > free:
+        raise DisolError(
+            f"{path} needs {_readable(size - taken)}, but {_readable(free)} are free. "
+            "Free space, choose another folder, or ask for fewer cases."
+        )
+
+
+def _readable(size: int) -> str:
+    """Write a number of bytes in the unit that shows its digits."""
+    thousands = min((len(str(size)) - 1) // 3, len(_UNITS) - 1)
+    return f"{size / 1000**thousands:.1f} {_UNITS[thousands]}"
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Claim the blocks of a file, where the file system can."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        if error.errno not in _NOT_SUPPORTED:
+            raise
+
+
+def _claim(descriptor: int, path: Path) -> None:
+    """Become the only writer of a file until its descriptor closes; the kernel ends the claim of a killed process."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DisolError(
+            f"{path} is in use by another process. Wait until it has finished, or choose another path."
+        ) from None
+    except OSError as error:
+        if error.errno not in _NOT_SUPPORTED:
+            raise _explain(error, path) from error
+
+
+def _write_at(descriptor: int, offset: int, array: Shaped[np.ndarray, "..."]) -> None:
+    """Write the bytes of an array at a place in a file."""
+    remaining = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    while len(remaining):
+        written = os.pwrite(descriptor, remaining, offset)
+        remaining, offset = remaining[written:], offset + written

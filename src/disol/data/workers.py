@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import TypeVar
 
+from disol.errors import DisolError
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-WAITING_PER_WORKER = 2  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
+_THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_WAITING_PER_WORKER = 2  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
 
 
 def usable_cores() -> int:
@@ -32,18 +34,18 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
     if workers == 0:
         yield from map(work, tasks)
         return
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), follow_main_process)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _follow_main_process)
     waiting: deque[Future[Result]] = deque()
     try:
         for task in tasks:
-            if len(waiting) >= (WAITING_PER_WORKER + 1) * workers:
+            if len(waiting) >= (_WAITING_PER_WORKER + 1) * workers:
                 yield waiting.popleft().result()
-            with worker_environment():
+            with _worker_environment():
                 waiting.append(pool.submit(work, task))
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
-        raise ValueError(
+        raise DisolError(
             "A worker process ended early, killed or out of memory. Resume with fewer workers; in a script, start "
             "under `if __name__ == '__main__':`."
         ) from error
@@ -52,11 +54,11 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
 
 
 @contextmanager
-def worker_environment() -> Iterator[None]:
+def _worker_environment() -> Iterator[None]:
     """Let processes started meanwhile use one thread each and leave Ctrl-C to the main process."""
-    before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
+    before = {name: os.environ.get(name) for name in _THREAD_SETTINGS}
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    os.environ.update(dict.fromkeys(THREAD_SETTINGS, "1"))
+    os.environ.update(dict.fromkeys(_THREAD_SETTINGS, "1"))
     try:
         yield
     finally:
@@ -68,14 +70,14 @@ def worker_environment() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def follow_main_process() -> None:
+def _follow_main_process() -> None:
     """End this worker as soon as the main process has ended, even if it was killed."""
     main = multiprocessing.parent_process()
     if main is not None:
-        threading.Thread(target=exit_after, args=(main.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_after, args=(main.sentinel,), daemon=True).start()
 
 
-def exit_after(sentinel: int) -> None:
+def _exit_after(sentinel: int) -> None:
     """Wait for a process to end, then end this one at once."""
     wait([sentinel])
     os._exit(1)

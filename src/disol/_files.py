@@ -1,0 +1,128 @@
+"""Files that are written whole or not at all, and files of a folder that change together.
+
+New files of a folder are written into a hidden folder, which gets the name `incoming` once it is complete. That one
+step is the change; the files move up into their places afterwards, and as long as `incoming` exists it is read first.
+After a crash at any moment all files are old or all are new.
+"""
+
+import errno
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from disol.errors import DisolError
+
+# Some file systems cannot sync folders, and some folders may be written to but not read.
+CANNOT_TELL = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
+INCOMING = "incoming"
+UNFINISHED = ".unfinished-"
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`, and move it there once the block has ended without an error.
+
+    What is at `path` is on the disk: a crash of the machine leaves the old file or the new one, too.
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
+    except OSError as error:
+        raise DisolError(f"Cannot write {target}: {error.strerror or error}. Choose another path.") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            temporary.chmod(0o666 & ~current_umask())  # mkstemp makes files that only their owner can read
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise DisolError(
+            f"Cannot write {target}: {error.strerror or error}. Free some space or choose another path."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def drop_unfinished(path: str | Path) -> None:
+    """Remove what a process that was killed while it wrote `path` whole has left beside it; no other may write it."""
+    target = Path(path)
+    for left in target.parent.glob(f".{glob.escape(target.stem)}-????????{glob.escape(target.suffix)}"):
+        left.unlink(missing_ok=True)
+
+
+def write_together(folder: Path, contents: Mapping[str, bytes], dropped: Collection[str] = ()) -> None:
+    """Write files of a folder and remove the `dropped` ones, all at once. A folder has one writer at a time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        move_up(folder)
+        for left in folder.glob(f"{UNFINISHED}*"):
+            shutil.rmtree(left)
+        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
+        unfinished.chmod(0o777 & ~current_umask())  # mkdtemp makes folders that only their owner can read
+        for name, content in contents.items():
+            write_durably(unfinished / name, content)
+        sync_folder(unfinished)
+        unfinished.rename(folder / INCOMING)
+        sync_folder(folder)
+        for name in dropped:
+            (folder / name).unlink(missing_ok=True)
+        move_up(folder)
+    except OSError as error:
+        raise DisolError(
+            f"Cannot write to {folder}: {error.strerror or error}. Free some space or choose another folder."
+        ) from error
+
+
+def move_up(folder: Path) -> None:
+    """Finish a change: move new files into their places."""
+    incoming = folder / INCOMING
+    if incoming.is_dir():
+        for file in sorted(incoming.iterdir()):
+            file.replace(folder / file.name)
+        incoming.rmdir()
+
+
+def read_current(folder: Path, name: str) -> bytes:
+    """Read one file of a folder, the new one if a change has not been finished."""
+    try:
+        return (folder / INCOMING / name).read_bytes()
+    except FileNotFoundError:
+        return (folder / name).read_bytes()
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file and wait until it is on the disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system can tell."""
+    if os.name != "posix":
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in CANNOT_TELL:
+            raise
+
+
+def current_umask() -> int:
+    """Return the permissions that new files are not given."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
