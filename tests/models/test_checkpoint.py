@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from disol.models import create_model, folder, load_checkpoint, save_checkpoint
+from disol import _files
+from disol.models import checkpoint, create_model, load_checkpoint, save_checkpoint
 from disol.models.checkpoint import CARD, METRICS, STATE, WEIGHTS
 from disol.problems import PROBLEMS
+from disol.problems.conventions import PAPER, PUBLISHED
+from disol.problems.normalisation import JOINT, NORMALISATIONS
 
 TINY = {"width": 2, "depth": 1, "head_width": 2}
 
@@ -32,23 +35,25 @@ def save_numbered(path, number):
 
 def number_of(path):
     """The number all files agree on."""
-    checkpoint = load_checkpoint(path, state=True)
-    weights = {value for weight in checkpoint.model.parameters() for value in weight.flatten().tolist()}
-    assert weights == {checkpoint.metrics["number"]} == {checkpoint.state["step"]}
-    return checkpoint.state["step"]
+    found = load_checkpoint(path, state=True)
+    weights = {value for weight in found.network.parameters() for value in weight.flatten().tolist()}
+    assert weights == {found.metrics["number"]} == {found.state["step"]}
+    return found.state["step"]
 
 
 def test_a_checkpoint_knows_what_it_was_trained_on(tmp_path):
     problem = dataclasses.replace(PROBLEMS["advection-diffusion-low"], diffusion=2.0, velocity=(1.0, 0.0))
     model = create_model("disol", problem, width=8, depth=2, gated_skips=1, fusion="mixing")
     saved = save_checkpoint(tmp_path / "a" / "b", model, problem, conventions="published", resolution=32)
-    checkpoint = load_checkpoint(saved)
-    assert checkpoint.problem == problem
-    assert checkpoint.model.config == model.config
-    assert checkpoint.channels == problem.channels
-    assert checkpoint.fields == ("u",)
-    assert (checkpoint.conventions, checkpoint.resolution, checkpoint.normalisation) == ("published", 32, "joint")
-    assert not checkpoint.model.training
+    found = load_checkpoint(saved)
+    assert found.path == saved
+    assert found.problem == problem
+    assert found.network.config == model.config
+    assert found.channels == problem.channels
+    assert found.fields == ("u",)
+    assert (found.conventions, found.resolution, found.normalisation) == (PUBLISHED, 32, JOINT)
+    assert found.predicts == "pattern"
+    assert not found.network.training
     assert sorted(file.name for file in saved.iterdir()) == [CARD, METRICS, WEIGHTS]
 
 
@@ -56,7 +61,7 @@ def test_published_elasticity_is_scaled_per_component(tmp_path):
     model = create_model("unet", "elasticity", **TINY)
     for conventions, normalisation in (("published", "component"), ("paper", "joint")):
         save_checkpoint(tmp_path, model, "elasticity", conventions=conventions)
-        assert load_checkpoint(tmp_path).normalisation == normalisation
+        assert load_checkpoint(tmp_path).normalisation is NORMALISATIONS[normalisation]
 
 
 def test_metrics_and_state_come_back(tmp_path):
@@ -66,12 +71,12 @@ def test_metrics_and_state_come_back(tmp_path):
     optimiser.step()
     state = {"optimiser": optimiser.state_dict(), "epoch": 3, "seen": [1, (2, "three")], "best": None}
     save_checkpoint(tmp_path, model, "poisson", metrics={"rel_l2": {"mean": 0.1, "worst": float("nan")}}, state=state)
-    checkpoint = load_checkpoint(tmp_path, state=True)
-    assert checkpoint.metrics == {"rel_l2": {"mean": 0.1, "worst": None}}
-    assert checkpoint.state["seen"] == [1, (2, "three")]
-    moments = checkpoint.state["optimiser"]["state"][0]["exp_avg"]
+    found = load_checkpoint(tmp_path, state=True)
+    assert found.metrics == {"rel_l2": {"mean": 0.1, "worst": None}}
+    assert found.state["seen"] == [1, (2, "three")]
+    moments = found.state["optimiser"]["state"][0]["exp_avg"]
     assert torch.equal(moments, optimiser.state_dict()["state"][0]["exp_avg"])
-    optimiser.load_state_dict(checkpoint.state["optimiser"])
+    optimiser.load_state_dict(found.state["optimiser"])
     assert load_checkpoint(tmp_path).state is None
 
 
@@ -86,7 +91,7 @@ def test_a_finished_run_leaves_no_state_behind(tmp_path):
 def test_half_the_size_costs_half_the_digits(tmp_path):
     model = tiny_model()
     save_checkpoint(tmp_path, model, "poisson", storage="float16")
-    loaded = load_checkpoint(tmp_path).model
+    loaded = load_checkpoint(tmp_path).network
     for saved, found in zip(model.parameters(), loaded.parameters(), strict=True):
         assert found.dtype == torch.float32
         torch.testing.assert_close(found, saved, rtol=2**-11, atol=1e-7)
@@ -111,13 +116,13 @@ def crash_at(monkeypatch, moment):
 
         return run
 
-    def write_half(path, content, write=folder.write_durably):
+    def write_half(path, content, write=_files.write_durably):
         path.write_bytes(content[: len(content) // 2])
         tick()
         write(path, content)
 
-    monkeypatch.setattr(folder, "write_durably", write_half)
-    monkeypatch.setattr(folder, "sync_folder", guarded(folder.sync_folder))
+    monkeypatch.setattr(_files, "write_durably", write_half)
+    monkeypatch.setattr(_files, "sync_folder", guarded(_files.sync_folder))
     for step in ("mkdir", "chmod", "rename", "replace", "unlink", "rmdir"):
         monkeypatch.setattr(Path, step, guarded(getattr(Path, step)))
 
@@ -136,13 +141,13 @@ def test_a_crash_leaves_the_old_or_the_new_checkpoint(with_state, tmp_path, monk
                 else:
                     save_checkpoint(path, tiny_model(2), "poisson", metrics={"number": 2})
         except Crash:
-            checkpoint = load_checkpoint(path, state=True)
-            is_old = checkpoint.metrics["number"] == 1
+            kept = load_checkpoint(path, state=True)
+            is_old = kept.metrics["number"] == 1
             if with_state or is_old:
                 assert number_of(path) == (1 if is_old else 2)
             else:
-                assert checkpoint.state is None
-            found.append(checkpoint.metrics["number"])
+                assert kept.state is None
+            found.append(kept.metrics["number"])
             save_numbered(path, 3)
             assert number_of(path) == 3
             assert sorted(file.name for file in path.iterdir()) == [CARD, METRICS, WEIGHTS, STATE]
@@ -169,6 +174,30 @@ def test_a_reader_never_sees_a_mixture(tmp_path):
     assert number_of(tmp_path) == 29
 
 
+def test_a_checkpoint_that_never_holds_still_is_told_to_be_in_use(tmp_path, monkeypatch):
+    save_numbered(tmp_path, 0)
+    (tmp_path / METRICS).write_text("half")
+    card = checkpoint.read_card(tmp_path)
+    cards = (dataclasses.replace(card, resolution=side) for side in range(1, 1000))
+    monkeypatch.setattr(checkpoint, "read_card", lambda folder: next(cards))
+    with pytest.raises(ValueError, match="is being written by another process; retry later"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_case_that_a_network_was_not_trained_for_is_told_by_what_differs(tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson")
+    found, poisson = load_checkpoint(tmp_path), PROBLEMS["poisson"]
+    found.require_match(poisson, PAPER)
+    steep = dataclasses.replace(poisson, diffusion=2.0)
+    for problem, conventions, message in (
+        (PROBLEMS["heat"], PAPER, "cases.h5 should have the problem 'poisson' that the model was made for, got 'heat'"),
+        (steep, PAPER, "the diffusion 1.0 that the model was made for, got 2.0"),
+        (poisson, PUBLISHED, "the conventions 'paper' that the model was made for, got 'published'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            found.require_match(problem, conventions, "cases.h5")
+
+
 def edit_card(path, **changes):
     card = json.loads((path / CARD).read_text())
     (path / CARD).write_text(json.dumps({name: value for name, value in (card | changes).items() if value != "gone"}))
@@ -192,11 +221,14 @@ def edit_card(path, **changes):
         ({"fields": ["v"]}, "has the fields v, but the problem has u"),
         ({"parameters": {"diffusion": 1.0}}, "parameters of .* lacks velocity"),
         ({"parameters": {"diffusion": -1.0, "velocity": [0, 0]}}, "diffusion must be positive"),
-        ({"model_config": {"width": 2}}, "must hold the .* weights of a UNet, but lacks"),
+        ({"model_config": {"width": 2}}, "must hold the weights of a UNet, but: Missing key"),
         ({"model_config": TINY | {"head_layers": 2, "gates": 1}}, "also has gates"),
-        ({"model_config": TINY | {"head_layers": 3}}, "must hold the 16 weights of a UNet, but lacks head.4"),
-        ({"model_config": TINY | {"head_layers": 1}}, "but has head.2.bias, head.2.weight besides"),
-        ({"model_config": TINY | {"head_layers": 2, "width": 4}}, r"must have shape .*, got .*"),
+        ({"model_config": TINY | {"head_layers": 3}}, r"of a UNet, but: Missing key\(s\) in state_dict: \"head.4"),
+        ({"model_config": TINY | {"head_layers": 1}}, "but: Unexpected key.*head.2.weight"),
+        (
+            {"model_config": TINY | {"head_layers": 2, "width": 4}},
+            r"but: .*size mismatch for stem.0.weight: .* \(2, 3, 3, 3\) .* \(4, 3, 3, 3\)",
+        ),
         ({"files": {}}, "must list model.safetensors"),
     ],
 )
@@ -214,7 +246,7 @@ def test_a_setting_younger_than_a_checkpoint_has_its_default(tmp_path):
     save_checkpoint(tmp_path, model, "poisson")
     stored = json.loads((tmp_path / CARD).read_text())["model_config"]
     edit_card(tmp_path, model_config={name: value for name, value in stored.items() if name != "coarse_sweeps"})
-    assert load_checkpoint(tmp_path).model.config == model.config
+    assert load_checkpoint(tmp_path).network.config == model.config
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, METRICS, STATE])
@@ -261,7 +293,7 @@ def test_other_numbers_than_the_trained_ones_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("problem", "settings", "message"),
     [
-        ("heat", {}, "heat maps domain, dirichlet, source, initial, time to u, but the model maps"),
+        ("heat", {}, "heat maps domain, dirichlet, source, initial, time to u, but the network maps"),
         ("poisson", {"conventions": "mine"}, "Unknown conventions 'mine'"),
         ("poisson", {"resolution": 0}, "resolution must be at least 1"),
         ("poisson", {"storage": "int8"}, "Unknown storage 'int8'. Use one of float32, float16"),
@@ -288,3 +320,10 @@ def test_a_file_is_not_overwritten_by_a_checkpoint(tmp_path):
         save_checkpoint(tmp_path / "file", tiny_model(), "poisson")
     with pytest.raises(ValueError, match=r"Cannot write to .*: Not a directory"):
         save_checkpoint(tmp_path / "file" / "inside", tiny_model(), "poisson")
+
+
+def test_weights_that_share_memory_are_saved(tmp_path):
+    model = tiny_model()
+    model.stem[2].bias = model.stem[0].bias
+    save_checkpoint(tmp_path, model, "poisson")
+    assert torch.equal(load_checkpoint(tmp_path).network.stem[2].bias, model.stem[0].bias)

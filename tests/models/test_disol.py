@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from typing import ClassVar
 
 import pytest
 import torch
 
-from disol.channels import ChannelLayout
-from disol.models import PUBLISHED_CONFIGS, DiSOL, DiSOLConfig, count_parameters, create_model
+from disol._terms import DOMAIN, SOURCE, SUPPORT, Term
+from disol.models import MODELS, PUBLISHED_CONFIGS, DiSOL, DiSOLConfig, count_parameters, create_model
+from disol.problems import PROBLEMS
+from disol.problems.scalar import ScalarProblem
 
 COUNTS = {
     ("disol", "poisson"): 128_823,
@@ -47,24 +50,34 @@ def test_parts_can_be_left_out(fusion, attention):
     assert model(torch.rand(1, 5, 8, 8).round()).shape == (1, 2, 8, 8)
 
 
-def test_channels_are_found_by_name_wherever_they_are_stacked():
+def problem_with(*own_terms):
+    """A problem with other terms, of other names."""
+
+    class Own(ScalarProblem):
+        terms: ClassVar = own_terms
+
+    return Own("own", "−ΔU = f", resolution=16)
+
+
+def test_channels_are_told_apart_by_their_kinds_wherever_they_are_stacked():
     torch.manual_seed(0)
     config = DiSOLConfig(depth=2, gated_skips=1)
-    model = DiSOL(config, ChannelLayout("domain", "dirichlet", "source"), ("u",))
-    shuffled = DiSOL(config, ChannelLayout("source", "domain", "dirichlet"), ("u",))
+    model = DiSOL(config, PROBLEMS["poisson"])
+    shuffled = DiSOL(config, problem_with(Term("heating", SOURCE), Term("plate", DOMAIN), Term("clamp", SUPPORT)))
+    assert (shuffled.channels, shuffled.domain_position) == (("heating", "plate", "clamp"), 1)
     shuffled.load_state_dict(model.state_dict())
     inputs = torch.rand(2, 3, 8, 8).round()
     assert torch.equal(shuffled(inputs[:, [2, 0, 1]]), model(inputs))
 
 
 def test_a_network_without_a_domain_is_refused():
-    with pytest.raises(ValueError, match="Unknown channel 'domain'"):
-        DiSOL(DiSOLConfig(), ChannelLayout("source"), ("u",))
+    with pytest.raises(ValueError, match="A problem has one domain, but own has 0 among its terms"):
+        DiSOL(DiSOLConfig(), problem_with(Term("source", SOURCE)))
 
 
 def test_a_split_needs_physics():
     with pytest.raises(ValueError, match="besides geometry"):
-        DiSOL(DiSOLConfig(), ChannelLayout("domain", "dirichlet"), ("u",))
+        DiSOL(DiSOLConfig(), problem_with(Term("domain", DOMAIN), Term("dirichlet", SUPPORT)))
 
 
 def test_a_wrong_number_of_channels_is_named():
@@ -111,3 +124,10 @@ def test_networks_compile_in_one_graph():
         "torch.testing.assert_close(compiled(inputs), model(inputs))"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_network_is_printed_in_one_line_and_described_in_full():
+    model = create_model("disol", "poisson")
+    assert repr(model) == "DiSOL(poisson: domain, dirichlet, source -> u; 128,823 parameters)"
+    assert "(local_operator): LocalContributions" in model.describe()
+    assert repr(MODELS["disol"]) == "Architecture(DiSOLConfig, disol.models.disol:DiSOL)"

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from disol.models.config import ModelConfig
+from disol.models import PUBLISHED_CONFIGS, ModelConfig
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class OwnConfig(ModelConfig):
     name: str = "own"
     gated: bool = True
     kind: Literal["thin", "thick"] = "thin"
+    widths: tuple[int, ...] = (4, 8)
+    sizes: tuple[float, ...] = ()
 
     @classmethod
     def for_problem(cls, problem: str) -> "OwnConfig":
@@ -31,8 +33,17 @@ class OwnConfig(ModelConfig):
 
 
 def test_settings_of_every_kind_can_be_changed() -> None:
-    changes = {"width": 1, "sweeps": 2, "dropout": 0.25, "slope": -3, "name": "", "gated": False, "kind": "thick"}
+    plain = {"width": 1, "sweeps": 2, "dropout": 0.25, "slope": -3, "name": "", "gated": False, "kind": "thick"}
+    changes = plain | {"widths": (1, 2, 3), "sizes": (0.5,)}
     assert OwnConfig().changed(changes).as_dict() == changes
+
+
+def test_a_list_of_numbers_is_a_tuple_as_after_being_stored() -> None:
+    assert OwnConfig().changed({"widths": [4, 8]}) == OwnConfig(widths=[4, 8]) == OwnConfig()
+
+
+def test_published_settings_are_told_by_what_they_change() -> None:
+    assert repr(PUBLISHED_CONFIGS["advection-diffusion"]) == "DiSOLConfig(width=16)"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +56,9 @@ def test_settings_of_every_kind_can_be_changed() -> None:
         ("slope", "1", "slope must be a finite number, got '1'"),
         ("slope", float("nan"), "slope must be a finite number, got nan"),
         ("name", 1, "name must be a text, got 1"),
+        ("widths", 4, "widths must be several numbers, got 4"),
+        ("widths", (4, 0), r"widths\[1\] must be a whole number from 1 on, got 0"),
+        ("sizes", [1, "2"], r"sizes\[1\] must be a finite number, got '2'"),
     ],
 )
 def test_a_setting_of_another_kind_is_refused(setting: str, value: object, message: str) -> None:

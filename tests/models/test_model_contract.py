@@ -106,7 +106,7 @@ def test_half_precision_arithmetic_stays_close(name):
 def test_a_checkpoint_brings_back_every_bit(name, problem, tmp_path):
     model = small_model(name, problem).eval()
     save_checkpoint(tmp_path, model, problem, resolution=16)
-    loaded = load_checkpoint(tmp_path).model
+    loaded = load_checkpoint(tmp_path).network
     inputs = random_inputs(model)
     assert type(loaded) is type(model)
     assert loaded.config == model.config

@@ -1,24 +1,53 @@
-"""One file per architecture, a plain table of them, and the checkpoints they are kept in."""
+"""One file per network, a plain table of them, the checkpoints they are kept in, and where trained ones are found."""
 
-from disol.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from disol.models.config import ModelConfig
-from disol.models.disol import PUBLISHED_CONFIGS, DiSOL, DiSOLConfig
-from disol.models.network import Network
-from disol.models.published import import_published
-from disol.models.table import MODELS, count_parameters, create_model, list_models
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "MODELS",
-    "PUBLISHED_CONFIGS",
-    "Checkpoint",
-    "DiSOL",
-    "DiSOLConfig",
-    "ModelConfig",
-    "Network",
-    "count_parameters",
-    "create_model",
-    "import_published",
-    "list_models",
-    "load_checkpoint",
-    "save_checkpoint",
-]
+from disol._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from disol.models.base import Network as Network
+    from disol.models.checkpoint import Checkpoint as Checkpoint
+    from disol.models.checkpoint import load_checkpoint as load_checkpoint
+    from disol.models.checkpoint import save_checkpoint as save_checkpoint
+    from disol.models.disol import DiSOL as DiSOL
+    from disol.models.handle import Handle as Handle
+    from disol.models.handle import resolve as resolve
+    from disol.models.pretrained import list_pretrained as list_pretrained
+    from disol.models.published import import_published as import_published
+    from disol.models.settings import PUBLISHED_CONFIGS as PUBLISHED_CONFIGS
+    from disol.models.settings import DiSOLConfig as DiSOLConfig
+    from disol.models.settings import ModelConfig as ModelConfig
+    from disol.models.table import MODELS as MODELS
+    from disol.models.table import Architecture as Architecture
+    from disol.models.table import build_network as build_network
+    from disol.models.table import count_parameters as count_parameters
+    from disol.models.table import create_model as create_model
+    from disol.models.table import describe_model as describe_model
+    from disol.models.table import list_models as list_models
+
+# Where each name lives. They are imported on first use: finding a model and checking its settings need no torch.
+NAMES = {
+    "MODELS": "table",
+    "PUBLISHED_CONFIGS": "settings",
+    "Architecture": "table",
+    "Checkpoint": "checkpoint",
+    "DiSOL": "disol",
+    "DiSOLConfig": "settings",
+    "Handle": "handle",
+    "ModelConfig": "settings",
+    "Network": "base",
+    "build_network": "table",
+    "count_parameters": "table",
+    "create_model": "table",
+    "describe_model": "table",
+    "import_published": "published",
+    "list_models": "table",
+    "list_pretrained": "pretrained",
+    "load_checkpoint": "checkpoint",
+    "resolve": "handle",
+    "save_checkpoint": "checkpoint",
+}
+
+__all__ = [*NAMES]  # noqa: PLE0604
+
+__getattr__ = lazy_names(__name__, NAMES)

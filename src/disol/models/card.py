@@ -1,28 +1,38 @@
-"""What a checkpoint says about itself: the contents of its `config.json`."""
+"""What a checkpoint says about itself: the contents of its `config.json`. Reading it needs no torch."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from disol import __version__
-from disol.models.config import ModelConfig
-from disol.models.network import Network
-from disol.models.table import find_model, name_of
+from disol._files import INCOMING, read_current
+from disol.errors import DisolError
+from disol.models.settings import ModelConfig
+from disol.models.table import MODELS, describe_model, find_model
 from disol.problems import Problem
-from disol.problems.checks import Unchecked
+from disol.problems.conventions import Conventions
 from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
+if TYPE_CHECKING:
+    import torch
+
+    import disol.models.base
+
+CARD = "config.json"
 FORMAT = "disol checkpoint 1"
-Normalisation = Literal["joint", "component"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Card:
-    """What has to be known to build a model again and to use it as it was trained.
+    """What has to be known to build a network again and to use it as it was trained.
 
+    model           its name in the table of models; of a network of one's own "package.module:Name"
+    model_config    its settings
     parameters      the numbers of the equation
-    normalisation   "joint": u = U / max |U|; "component": u_c = ½ + ½ U_c / max |U_c|
+    normalisation   how patterns are scaled, "joint" or "component" (`disol.problems.normalisation`)
     storage         the precision its weights are stored in; they are float32 once loaded
     files           the other files of the checkpoint, and the SHA-256 of each
     """
@@ -35,31 +45,43 @@ class Card:
     fields: list[str]
     conventions: str
     resolution: int
-    normalisation: Normalisation
+    normalisation: Literal["joint", "component"]
     storage: str = "float32"
     files: dict[str, str] = field(default_factory=dict)
     package_version: str = __version__
     format: str = FORMAT
 
     @classmethod
-    def of(cls, model: Network, problem: Problem, conventions: str, resolution: int, storage: str) -> "Card":
-        """Describe a model of a problem."""
-        if (model.channels, model.fields) != (problem.channels, problem.fields):
-            raise ValueError(
-                f"{problem.name} maps {', '.join(problem.channels)} to {', '.join(problem.fields)}, but the model maps "
-                f"{', '.join(model.channels)} to {', '.join(model.fields)}. Pass the problem it was built for."
-            )
-        rules = find_conventions(conventions)
+    def of(
+        cls,
+        network: "torch.nn.Module",
+        problem: Problem,
+        conventions: str | Conventions,
+        resolution: int,
+        *,
+        storage: str = "float32",
+        model: "str | type[torch.nn.Module] | torch.nn.Module | None" = None,
+        model_settings: Mapping[str, Any] | None = None,
+    ) -> "Card":
+        """Describe a network of a problem; one of one's own by the model and settings that built it, if given."""
+        name, own = describe_model(network), cast("disol.models.base.Network", network)
+        if name in MODELS:
+            settings = own.config.as_dict()
+            _require_channels(own, problem)
+        else:
+            name = name if model is None else describe_model(model)
+            settings = as_json("model_settings", model_settings or {})
+        rules = find_conventions(conventions, problem)
         return cls(
-            model=name_of(model),
-            model_config=model.config.as_dict(),
+            model=name,
+            model_config=settings,
             problem=problem.name,
             parameters={name: getattr(problem, name) for name in problem.parameters},
             channels=list(problem.channels),
             fields=list(problem.fields),
             conventions=rules.name,
             resolution=resolution,
-            normalisation="component" if problem.scales_fields_separately(rules) else "joint",
+            normalisation=problem.normalisation(rules).name,
             storage=storage,
         )
 
@@ -69,75 +91,116 @@ class Card:
         try:
             stored = json.loads(content)
         except ValueError:
-            raise ValueError(f"{source} must hold JSON, but is damaged. Copy the checkpoint again.") from None
+            raise DisolError(f"{source} must hold JSON, but is damaged. Copy the checkpoint again.") from None
         found = stored.get("format") if isinstance(stored, dict) else None
         if found != FORMAT:
-            raise ValueError(f"{source} must have the format {FORMAT!r}, got {found!r}. Pass a checkpoint of disol.")
+            raise DisolError(f"{source} must have the format {FORMAT!r}, got {found!r}. Pass a checkpoint of disol.")
         kinds = get_type_hints(cls)
-        require_keys(source, stored, set(kinds))
+        _require_keys(source, stored, set(kinds))
         for name, kind in kinds.items():
-            if not is_of_kind(stored[name], kind):
-                raise ValueError(f"{name} of {source} must not be {stored[name]!r}. Copy the checkpoint again.")
+            if not _is_of_kind(stored[name], kind):
+                raise DisolError(f"{name} of {source} must not be {stored[name]!r}. Copy the checkpoint again.")
         return cls(**stored)
 
     def write(self) -> bytes:
         """Write a `config.json`."""
         return (json.dumps(asdict(self), indent=2) + "\n").encode()
 
-    def find_problem(self, source: object, asked: str | Problem | Unchecked = None) -> Problem:
+    def __repr__(self) -> str:
+        maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
+        return f"Card({self.model} of {self.problem}: {maps}, {self.conventions} conventions, {self.storage})"
+
+    def find_problem(self, source: object, asked: str | Problem | None = None) -> Problem:
         """Return the problem with the numbers it was trained with; a problem asked for must be the same one."""
         if asked is None and self.problem not in PROBLEMS:
-            raise ValueError(
+            raise DisolError(
                 f"{source} was trained on {self.problem!r}, which is not among {', '.join(PROBLEMS)}. "
                 "Pass that problem too, as in disol.load(folder, problem) or load_checkpoint(folder, problem)."
             )
         problem = find_problem(self.problem if asked is None else asked)
         if problem.name != self.problem:
-            raise ValueError(
+            raise DisolError(
                 f"{source} was trained on {self.problem!r}, not {problem.name!r}. "
                 f"Choose the problem {self.problem}, or a checkpoint of {problem.name!r}."
             )
-        find_conventions(self.conventions)
-        require_names(source, "channels", self.channels, problem.channels)
-        require_names(source, "fields", self.fields, problem.fields)
-        require_keys(f"parameters of {source}", self.parameters, set(problem.parameters))
+        find_conventions(self.conventions, problem)
+        _require_names(source, "channels", self.channels, problem.channels)
+        _require_names(source, "fields", self.fields, problem.fields)
+        _require_keys(f"parameters of {source}", self.parameters, set(problem.parameters))
         numbers = {name: read(name, self.parameters[name]) for name, read in problem.parameters.items()}
         for name, number in numbers.items():
             if isinstance(asked, Problem) and getattr(asked, name) != number:
-                raise ValueError(
+                raise DisolError(
                     f"{source} was trained with {name}={number}, but the problem asked for has {getattr(asked, name)}. "
-                    f"Leave the problem out, or train a model of it."
+                    "Leave the problem out, or train a model of it."
                 )
         return replace(problem, **numbers)
 
     def find_config(self, source: object) -> ModelConfig:
-        """Return the settings of the model; one that it lacks is younger than it, and off by default."""
+        """Return the settings of a model of the table; one that it lacks is younger than it, and off by default."""
         config = find_model(self.model).config.for_problem(self.problem)
-        require_keys(f"model_config of {source}", {**config.as_dict(), **self.model_config}, set(config.names()))
+        _require_keys(f"model_config of {source}", {**config.as_dict(), **self.model_config}, set(config.names()))
         return config.changed(self.model_config)
 
 
-def is_of_kind(value: object, kind: Any) -> bool:
+def read_card(folder: Path) -> Card:
+    """Read the card of a checkpoint, without which a folder is none."""
+    try:
+        content = read_current(folder, CARD)
+    except OSError:
+        kind = "has no config.json" if folder.is_dir() else "is a file" if folder.exists() else "does not exist"
+        raise DisolError(f"A checkpoint is a folder with a {CARD}, but {folder} {kind}.") from None
+    return Card.read(content, folder / CARD)
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Tell whether a folder holds a checkpoint, even one whose last change was interrupted."""
+    return (folder / CARD).exists() or (folder / INCOMING / CARD).exists()
+
+
+def as_json(where: str, value: Any) -> Any:
+    """Copy containers, numbers and texts as JSON can hold them; a number that is not finite becomes None."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(f"{where}[{key!r}]", item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(f"{where}[{place}]", item) for place, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise DisolError(f"{where} must be a number, text or a container of them, got {type(value).__name__}.")
+
+
+def _require_channels(network: "disol.models.base.Network", problem: Problem) -> None:
+    """Require that a model of the table was built for the channels and fields of a problem."""
+    if (network.channels, network.fields) != (problem.channels, problem.fields):
+        raise DisolError(
+            f"{problem.name} maps {', '.join(problem.channels)} to {', '.join(problem.fields)}, but the network maps "
+            f"{', '.join(network.channels)} to {', '.join(network.fields)}. Pass the problem it was built for."
+        )
+
+
+def _is_of_kind(value: object, kind: Any) -> bool:
     """Tell whether a value read from JSON is a text, number, list, dict or one of several texts, as declared."""
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     return type(value) is (get_origin(kind) or kind)
 
 
-def require_keys(source: object, stored: Mapping[str, object], expected: set[str]) -> None:
+def _require_keys(source: object, stored: Mapping[str, object], expected: set[str]) -> None:
     """Require exactly the expected keys."""
     for trouble, keys in (("lacks", expected - stored.keys()), ("also has", stored.keys() - expected)):
         if keys:
-            raise ValueError(
+            raise DisolError(
                 f"{source} must have the keys {', '.join(sorted(expected))}, but {trouble} {', '.join(sorted(keys))}. "
                 "Use the version of disol that wrote it."
             )
 
 
-def require_names(source: object, kind: str, stored: list[str], expected: tuple[str, ...]) -> None:
+def _require_names(source: object, kind: str, stored: list[str], expected: tuple[str, ...]) -> None:
     """Require that channels or fields are those of the problem, in its order."""
     if tuple(stored) != tuple(expected):
-        raise ValueError(
+        raise DisolError(
             f"{source} has the {kind} {', '.join(stored)}, but the problem has {', '.join(expected)}. "
             "Use the version of disol that wrote it, or train again."
         )

@@ -1,131 +1,212 @@
-"""Checkpoints: a folder with `config.json`, `model.safetensors`, `metrics.json` and, while training, `state.pt`."""
+"""Checkpoints: a folder with `config.json`, `model.safetensors`, `metrics.json` and, while training, `state.pt`.
+
+Nothing in these files is run when they are read, and no module is imported because a file names it.
+"""
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from disol.channels import ChannelLayout
-from disol.models.card import Card, Normalisation
-from disol.models.folder import read_current, write_together
-from disol.models.network import Network, fill
-from disol.models.packing import STORAGES, pack_metrics, pack_state, pack_weights, unpack_state, unpack_weights
-from disol.models.table import find_model
-from disol.problems import Problem
-from disol.problems.checks import Unchecked, count
-from disol.problems.table import find, find_problem
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
 
-CARD = "config.json"
+from disol._checks import count
+from disol._files import read_current, write_together
+from disol._terms import ChannelLayout
+from disol.errors import DisolError
+from disol.models.base import Predicts, fill
+from disol.models.card import CARD, Card, as_json, read_card
+from disol.models.table import MODELS, build_network, count_parameters, describe_model, find_model
+from disol.problems import Problem
+from disol.problems.conventions import Conventions
+from disol.problems.normalisation import NORMALISATIONS, Normalisation
+from disol.problems.table import find, find_conventions, find_problem
+
 WEIGHTS = "model.safetensors"
 METRICS = "metrics.json"
 STATE = "state.pt"
+STORAGES: dict[str, torch.dtype] = {"float32": torch.float32, "float16": torch.float16}
 MOST_TRIES = 20  # of reading while a training run writes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Checkpoint:
-    """A model with what it was trained on.
+    """A network with what it was trained on.
 
-    model     float32, on the CPU, in evaluation mode
+    path      its folder; None for a module that was never saved
+    network   of a folder: float32, on the CPU, in evaluation mode
     problem   with the numbers of the equation it was trained with
     state     of the training run, where it was stored and asked for
     card      all that its `config.json` says
     """
 
-    path: Path
-    model: Network
+    path: Path | None
+    network: nn.Module
     problem: Problem
     metrics: dict[str, Any]
     state: dict[str, Any] | None
     card: Card
 
     @property
+    def name(self) -> str:
+        """What to call it in messages: its folder, or the class of a module that was never saved."""
+        return type(self.network).__name__ if self.path is None else str(self.path)
+
+    @property
     def channels(self) -> ChannelLayout:
         """Names of the input channels."""
-        return self.model.channels
+        return self.problem.channels
 
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the predicted fields."""
-        return self.model.fields
+        return self.problem.fields
 
     @property
-    def conventions(self) -> str:
-        """Name of the conventions its cases were discretised by."""
-        return self.card.conventions
+    def predicts(self) -> Predicts:
+        """What the network returns: a "pattern" or the "log-amplitude"."""
+        return getattr(self.network, "predicts", "pattern")
+
+    @property
+    def conventions(self) -> Conventions:
+        """How its cases were discretised."""
+        return find_conventions(self.card.conventions, self.problem)
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """How its patterns are scaled."""
+        return NORMALISATIONS[self.card.normalisation]
 
     @property
     def resolution(self) -> int:
         """Pixels along a side of the grids it was trained on."""
         return self.card.resolution
 
-    @property
-    def normalisation(self) -> Normalisation:
-        """How its patterns are scaled."""
-        return self.card.normalisation
+    def require_match(
+        self,
+        problem: Problem,
+        conventions: Conventions,
+        given: object = "The case",
+        normalisation: Normalisation | None = None,
+    ) -> None:
+        """Require the problem, its numbers and the conventions that the network was trained on.
+
+        normalisation   of patterns that are given too; that of the conventions unless given
+        """
+        expected = _properties(self.problem, self.conventions, self.normalisation)
+        found = _properties(problem, conventions, normalisation or problem.normalisation(conventions))
+        for name, own in expected.items():
+            if found.get(name) != own:
+                raise DisolError(
+                    f"{given} should have the {name} {own!r} that the model was made for, got {found.get(name)!r}."
+                )
+
+    def __repr__(self) -> str:
+        maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
+        return (
+            f"Checkpoint({self.name}: {self.card.model} of {self.problem.name}, {maps}; "
+            f"{count_parameters(self.network):,} parameters, {self.resolution} x {self.resolution} grids, "
+            f"{self.conventions} conventions)"
+        )
 
 
 def save_checkpoint(
     path: str | Path,
-    model: Network,
-    problem: str | Problem | Unchecked,
+    network: nn.Module,
+    problem: str | Problem,
     *,
-    conventions: str | Unchecked = "paper",
-    resolution: int | Unchecked | None = None,
-    metrics: Mapping[str, Unchecked] | None = None,
-    state: Mapping[str, Unchecked] | None = None,
-    storage: str | Unchecked = "float32",
+    conventions: str | Conventions = "paper",
+    resolution: int | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+    storage: str = "float32",
+    model: str | type[nn.Module] | nn.Module | None = None,
+    model_settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a checkpoint; a crash leaves the one that was there before, or the new one, never a mixture.
 
-    resolution   pixels along a side of the grids it was trained on, the problem's own unless given
-    metrics      plain numbers and texts by name; a number that is not finite is stored as null
-    state        of a training run, to continue it: tensors and plain containers
-    storage      "float16" halves the size of `model.safetensors`
+    resolution       pixels along a side of the grids it was trained on, the problem's own unless given
+    metrics          plain numbers and texts by name; a number that is not finite is stored as null
+    state            of a training run, to continue it: tensors and plain containers
+    storage          "float16" halves the size of `model.safetensors`
+    model            of a network of one's own: what it was built from, if not its class
+    model_settings   of a network of one's own: the settings that its class was called with
     """
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"A checkpoint is a folder, but {folder} is a file. Choose another path.")
+        raise DisolError(f"A checkpoint is a folder, but {folder} is a file. Choose another path.")
     equation = find_problem(problem)
     side = equation.resolution if resolution is None else count("resolution", resolution)
     dtype = find("storage", storage, STORAGES)
-    card = Card.of(model, equation, conventions, side, storage)
+    card = Card.of(network, equation, conventions, side, storage=storage, model=model, model_settings=model_settings)
     contents = {
-        WEIGHTS: pack_weights(model, dtype),
-        METRICS: pack_metrics(metrics or {}),
+        WEIGHTS: _pack_weights(network, dtype),
+        METRICS: (json.dumps(as_json("metrics", metrics or {}), indent=2) + "\n").encode(),
     }
     if state is not None:
-        contents[STATE] = pack_state(state)
+        contents[STATE] = _pack_state(state)
     card = replace(card, files={name: hashlib.sha256(content).hexdigest() for name, content in contents.items()})
     write_together(folder, contents | {CARD: card.write()}, dropped=() if STATE in contents else (STATE,))
     return folder
 
 
-def load_checkpoint(path: str | Path, problem: str | Problem | Unchecked = None, *, state: bool = False) -> Checkpoint:
-    """Read a checkpoint, `state` included if asked for; a problem asked for must be the one it was trained on."""
+def load_checkpoint(
+    path: str | Path,
+    problem: str | Problem | None = None,
+    *,
+    model: str | type[nn.Module] | nn.Module | None = None,
+    state: bool = False,
+) -> Checkpoint:
+    """Read a checkpoint.
+
+    problem   must be the one it was trained on; one of one's own is needed to build the network
+    model     of a network of one's own: its class, an object to copy, or "package.module:Name" of either
+    state     read the state of the training run, too
+    """
     folder = Path(path)
-    card, contents = read_consistently(folder, (WEIGHTS, METRICS, STATE) if state else (WEIGHTS, METRICS))
-    source = folder / CARD
-    equation = card.find_problem(source, problem)
-    model = find_model(card.model).network(card.find_config(source), equation.channels, equation.fields)
-    fill(model, unpack_weights(contents[WEIGHTS], folder / WEIGHTS), folder / WEIGHTS)
+    card, contents = _read_consistently(folder, (WEIGHTS, METRICS, STATE) if state else (WEIGHTS, METRICS))
+    equation = card.find_problem(folder / CARD, problem)
+    network = _build(card, equation, folder / CARD, model)
+    fill(network, _unpack_weights(contents[WEIGHTS], folder / WEIGHTS), folder / WEIGHTS)
     return Checkpoint(
         folder,
-        model.eval(),
+        network.cpu().eval(),
         equation,
         json.loads(contents[METRICS]),
-        unpack_state(contents[STATE], folder / STATE) if STATE in contents else None,
+        _unpack_state(contents[STATE], folder / STATE) if STATE in contents else None,
         card,
     )
 
 
-def read_consistently(folder: Path, wanted: tuple[str, ...]) -> tuple[Card, dict[str, bytes]]:
+def _build(card: Card, problem: Problem, source: Path, model: str | type[nn.Module] | nn.Module | None) -> nn.Module:
+    """Build the network of a checkpoint; one of one's own from what the caller passes, never from what a file says."""
+    is_known = card.model in MODELS
+    if model is None:
+        if not is_known and ":" in card.model:
+            raise DisolError(
+                f"{source} holds a network of one's own, {card.model}. Pass it too, as in "
+                "load_checkpoint(folder, model=...): its class, an object of it, or that text."
+            )
+        return find_model(card.model).network(card.find_config(source), problem)
+    asked = describe_model(model)
+    if (is_known or asked in MODELS) and asked != card.model:
+        raise DisolError(f"{source} holds a network {card.model!r}, not {asked!r}.")
+    if is_known:
+        return find_model(card.model).network(card.find_config(source), problem)
+    is_object = isinstance(model, nn.Module)
+    return build_network(model, problem, {} if is_object else card.model_config, seed=0)
+
+
+def _read_consistently(folder: Path, wanted: tuple[str, ...]) -> tuple[Card, dict[str, bytes]]:
     """Read `config.json` and the wanted files that it lists, all of one checkpoint."""
     for _ in range(MOST_TRIES):
-        written = read_card(folder)
-        card = Card.read(written, folder / CARD)
+        card = read_card(folder)
         contents, damaged = {}, []
         for name in card.files.keys() & set(wanted):
             try:
@@ -136,23 +217,81 @@ def read_consistently(folder: Path, wanted: tuple[str, ...]) -> tuple[Card, dict
                 damaged.append(name)
         if not damaged:
             break
-        if read_card(folder) == written:  # else a training run wrote a new checkpoint while this one was read
-            raise ValueError(
+        if read_card(folder) == card:  # else a training run wrote a new checkpoint while this one was read
+            raise DisolError(
                 f"{folder / damaged[0]} must be the file that was saved, but is missing, truncated or altered. "
                 "Copy the checkpoint again."
             )
     else:
-        raise ValueError(f"{folder} must hold still to be read, but is written again and again. Try later.")
+        raise DisolError(f"{folder} is being written by another process; retry later.")
     for name in (WEIGHTS, METRICS):
         if name not in contents:
-            raise ValueError(f"{folder / CARD} must list {name}, but does not. Copy the checkpoint again.")
+            raise DisolError(f"{folder / CARD} must list {name}, but does not. Copy the checkpoint again.")
     return card, contents
 
 
-def read_card(folder: Path) -> bytes:
-    """Read `config.json`, without which a folder is no checkpoint."""
+def _properties(problem: Problem, conventions: Conventions, normalisation: Normalisation) -> dict[str, Any]:
+    return {
+        "problem": problem.name,
+        "channels": tuple(problem.channels),
+        "fields": problem.fields,
+        **{name: getattr(problem, name) for name in problem.parameters},
+        "conventions": conventions.name,
+        "normalisation": normalisation.name,
+    }
+
+
+def _pack_weights(network: nn.Module, dtype: torch.dtype) -> bytes:
+    """Return the weights of a network as safetensors."""
+    weights = {}
+    for name, weight in network.state_dict().items():
+        if not isinstance(weight, Tensor):
+            raise DisolError(f"{name} of {type(network).__name__} must be a tensor, got {type(weight).__name__}.")
+        stored = weight.detach().cpu().clone(memory_format=torch.contiguous_format)  # weights may share memory
+        stored = stored.to(dtype) if stored.is_floating_point() else stored
+        if not stored.isfinite().all():
+            raise DisolError(
+                f"{name} must be finite as {str(stored.dtype).removeprefix('torch.')}, but is not. "
+                "Store it as 'float32', or look why training diverged."
+            )
+        weights[name] = stored
+    return safetensors.torch.save(weights)
+
+
+def _unpack_weights(content: bytes, source: Path) -> dict[str, Tensor]:
+    """Return weights by name, in float32."""
     try:
-        return read_current(folder, CARD)
-    except OSError:
-        kind = "has no config.json" if folder.is_dir() else "is a file" if folder.exists() else "does not exist"
-        raise ValueError(f"A checkpoint is a folder with a {CARD}, but {folder} {kind}. Pass such a folder.") from None
+        weights = safetensors.torch.load(content)
+    except SafetensorError as error:
+        raise DisolError(f"{source} must hold safetensors, but: {error}. Copy the checkpoint again.") from None
+    return {name: weight.float() if weight.is_floating_point() else weight for name, weight in weights.items()}
+
+
+def _pack_state(state: Mapping[str, Any]) -> bytes:
+    """Return the state of a training run as bytes that load without running code."""
+    buffer = io.BytesIO()
+    torch.save(_plain_state("state", state), buffer)
+    return buffer.getvalue()
+
+
+def _unpack_state(content: bytes, source: Path) -> dict[str, Any]:
+    """Return the state of a training run."""
+    try:
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise DisolError(
+            f"{source} must hold tensors and plain containers, but cannot be read. Train again."
+        ) from error
+
+
+def _plain_state(where: str, value: Any) -> Any:
+    """Copy tensors, containers, numbers and texts; anything else would need code to be read back."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu().clone()  # a view would store all of what it looks at
+    if isinstance(value, Mapping):
+        return {key: _plain_state(f"{where}[{key!r}]", item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_plain_state(f"{where}[{place}]", item) for place, item in enumerate(value))
+    if value is None or type(value) in {bool, int, float, str}:
+        return value
+    raise DisolError(f"{where} must be a tensor, number, text or a container of them, got {type(value).__name__}.")

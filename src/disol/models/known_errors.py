@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from disol.problems.heat import TRAINED_UNTIL
+from disol.problems.problem import TRAINED_UNTIL
 
 
 def frames_of(test: dict[str, Any]) -> list[tuple[float | None, dict[str, Any]]]:

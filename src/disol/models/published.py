@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -10,56 +11,81 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from disol.models.disol import DiSOL, DiSOLConfig, is_geometry
-from disol.models.network import Weights, fill
-from disol.models.published_names import rename
+from disol.errors import DisolError
+from disol.models.base import Weights, fill
+from disol.models.disol import DiSOL
+from disol.models.settings import DiSOLConfig
 from disol.problems import PROBLEMS, Problem
-from disol.problems.checks import Unchecked
 from disol.problems.table import find_problem
 
 # Their settings and ours, where both are plain numbers, by the part of the network they belong to.
-SETTINGS = {
+_SETTINGS = {
     "every": {"base_ch": "width", "depth": "depth", "mlp_hidden": "head_width", "mlp_layers": "head_layers"},
     "film": {"geom_ch": "geometry_width", "phys_ch": "physics_width", "film_hidden": "film_width"},
     "mixing": {"fusion_expand": "expansion"},
     "attention": {"SA_kernel": "attention_kernel"},
 }
 
+# Their names and ours, first match wins. The levels of their decoder count from the coarsest, ours from the finest.
+_RENAMED = (
+    (r"fusion\.geom_stem\.", "local_operator.fusion.geometry."),
+    (r"fusion\.phys_stem\.", "local_operator.fusion.physics."),
+    (r"fusion\.film\.mlp\.", "local_operator.fusion.modulation.coefficients."),
+    (r"fusion\.fuse_pw\.", "local_operator.fusion.merge."),
+    # Without the split, how the mixing block is called is not known from released weights.
+    (r"fusion\.(?:\w+\.)?pw1\.", "local_operator.mixing.expand."),
+    (r"fusion\.(?:\w+\.)?norm\.", "local_operator.mixing.norm."),
+    (r"fusion\.(?:\w+\.)?gate\.pw\.", "local_operator.mixing.gate."),
+    (r"fusion\.(?:\w+\.)?pw2\.", "local_operator.mixing.contract."),
+    (r"fusion\.(?:\w+\.)?se\.fc\.0\.", "local_operator.mixing.excitation.squeeze."),
+    (r"fusion\.(?:\w+\.)?se\.fc\.2\.", "local_operator.mixing.excitation.excite."),
+    (r"head\.", "local_operator.stem."),
+    (r"unet\.inc\.", "assembly.encoder.0.block."),
+    (r"unet\.downs\.(?P<down>\d+)\.block\.", "assembly.encoder.{level}.block."),
+    (r"unet\.ups\.(?P<up>\d+)\.reduce\.", "assembly.decoder.{level}.up.reduce."),
+    (r"unet\.ups\.(?P<up>\d+)\.gate\.gate\.", "assembly.decoder.{level}.gate.gate."),
+    (r"unet\.ups\.(?P<up>\d+)\.block\.", "assembly.decoder.{level}.block."),
+    (r"spatial_attn\.conv\.", "readout.attention.convolution."),
+    (r"mlp\.net\.", "readout.head."),
+)
+# Layers of a block of stencils.
+_BLOCK_LAYERS = {"conv1.": "0.", "n1.": "1.", "conv2.": "3.", "n2.": "4."}
 
-def import_published(path: str | Path, problem: str | Problem | Unchecked = None) -> DiSOL:
+
+def import_published(path: str | Path, problem: str | Problem | None = None) -> DiSOL:
     """Load weights with the authors' parameter names: `.safetensors`, or their `.pth`.
 
     The settings follow from the shapes; a `.json` or `model_cfg.json` beside the weights must agree with them.
     The problem follows from the number of channels unless it is given.
     """
     source = Path(path)
-    weights = rename(read_weights(source), source)
-    config = infer_config(weights, source)
-    equation = guess_problem(weights, config, source) if problem is None else find_problem(problem)
-    model = DiSOL(config, equation.channels, equation.fields)
+    weights = _rename(_read_weights(source), source)
+    config = _infer_config(weights, source)
+    equation = _guess_problem(weights, config, source) if problem is None else find_problem(problem)
+    model = DiSOL(config, equation)
     fill(model, weights, source)
-    check_settings(source, model)
+    _check_settings(source, model)
     return model.eval()
 
 
-def read_weights(source: Path) -> dict[str, torch.Tensor]:
+def _read_weights(source: Path) -> dict[str, torch.Tensor]:
     """Read tensors by name, without running any code stored with them."""
     if not source.is_file():
-        raise ValueError(f"Expected a file of weights, but {source} is none. Pass a .safetensors or .pth file.")
+        raise DisolError(f"Expected a file of weights, but {source} is none. Pass a .safetensors or .pth file.")
     try:
         if source.suffix == ".safetensors":
             return safetensors.torch.load_file(source)
         stored = torch.load(source, map_location="cpu", weights_only=True)
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"{source} cannot be read as weights: {reason}. Download it again.") from error
+        raise DisolError(f"{source} cannot be read as weights: {reason}. Download it again.") from error
     weights = stored.get("model_state_dict", stored) if isinstance(stored, dict) else None
     if not weights or not all(isinstance(weight, torch.Tensor) for weight in weights.values()):
-        raise ValueError(f"{source} must hold tensors under 'model_state_dict', but does not. Pass a DiSOL checkpoint.")
+        raise DisolError(f"{source} must hold tensors under 'model_state_dict', but does not. Pass a DiSOL checkpoint.")
     return dict(weights)
 
 
-def infer_config(weights: Weights, source: Path) -> DiSOLConfig:
+def _infer_config(weights: Weights, source: Path) -> DiSOLConfig:
     """Read the settings off the shapes of the weights."""
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     try:
@@ -87,11 +113,11 @@ def infer_config(weights: Weights, source: Path) -> DiSOLConfig:
                 "film_width": shapes["local_operator.fusion.modulation.coefficients.0.weight"][0],
             }
     except KeyError as error:
-        raise ValueError(f"{source} lacks {error}, which every DiSOL has. Pass complete DiSOL weights.") from None
+        raise DisolError(f"{source} lacks {error}, which every DiSOL has. Pass complete DiSOL weights.") from None
     return DiSOLConfig(**settings)
 
 
-def guess_problem(weights: Weights, config: DiSOLConfig, source: Path) -> Problem:
+def _guess_problem(weights: Weights, config: DiSOLConfig, source: Path) -> Problem:
     """Return the first problem with as many channels and fields as the weights read and write."""
     if config.fusion == "film":
         branches = [weights[f"local_operator.fusion.{branch}.0.weight"] for branch in ("geometry", "physics")]
@@ -102,34 +128,34 @@ def guess_problem(weights: Weights, config: DiSOLConfig, source: Path) -> Proble
     for problem in PROBLEMS.values():
         if (len(problem.channels), len(problem.fields)) == (num_channels, num_fields):
             return problem
-    raise ValueError(
+    raise DisolError(
         f"{source} maps {num_channels} channels to {num_fields} fields, which no problem does. Pass problem=..."
     )
 
 
-def check_settings(source: Path, model: DiSOL) -> None:
+def _check_settings(source: Path, model: DiSOL) -> None:
     """Require that settings stored beside the weights are those of the model."""
     beside = (source.with_suffix(".json"), source.with_name("model_cfg.json"))
     for file in filter(Path.is_file, beside):
-        settings, expected = read_settings(file), published_settings(model)
+        settings, expected = _read_settings(file), _published_settings(model)
         for name in settings.keys() & expected.keys():
             if settings[name] != expected[name]:
-                raise ValueError(
+                raise DisolError(
                     f"{file} says {name} = {settings[name]!r}, but {source.name} has {expected[name]!r}. "
                     "Put weights and settings of one run side by side."
                 )
 
 
-def read_settings(file: Path) -> dict[str, Any]:
+def _read_settings(file: Path) -> dict[str, Any]:
     """Read the authors' settings."""
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
         return dict(stored.get("settings", stored))
     except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{file} must hold settings by name, but cannot be read. Restore or remove it.") from error
+        raise DisolError(f"{file} must hold settings by name, but cannot be read. Restore or remove it.") from error
 
 
-def published_settings(model: DiSOL) -> dict[str, Any]:
+def _published_settings(model: DiSOL) -> dict[str, Any]:
     """Say by the authors' names what a model is."""
     config = model.config
     parts = {
@@ -138,8 +164,42 @@ def published_settings(model: DiSOL) -> dict[str, Any]:
         "mixing": config.fusion != "none",
         "attention": config.attention,
     }
-    names = {theirs: ours for part, known in SETTINGS.items() if parts[part] for theirs, ours in known.items()}
+    names = {theirs: ours for part, known in _SETTINGS.items() if parts[part] for theirs, ours in known.items()}
     settings = {theirs: getattr(config, ours) for theirs, ours in names.items()}
     if parts["film"]:
-        settings["geom_idx"] = [position for position, name in enumerate(model.channels) if is_geometry(name)]
+        settings["geom_idx"] = [place for place, term in enumerate(model.problem.terms) if term.kind.is_geometry]
     return settings | {"in_channels": len(model.channels), "out_channels": len(model.fields), "norm": "gn"}
+
+
+def _rename(published: Weights, source: Path) -> dict[str, torch.Tensor]:
+    """Give the authors' weights our names."""
+    depth = 1 + len({name.split(".")[2] for name in published if name.startswith("unet.downs.")})
+    weights, unknown = {}, []
+    for name, weight in published.items():
+        ours = _our_name(name, depth)
+        if ours is None:
+            unknown.append(name)
+        else:
+            # Squeeze-and-excitation runs on vectors there and on 1×1 grids here.
+            weights[ours] = weight[..., None] if weight.ndim == 3 else weight
+    if unknown:
+        listed = textwrap.shorten(", ".join(unknown), 120)
+        raise DisolError(
+            f"{source} holds {listed}, which no published DiSOL has. Pass the authors' DiSOL weights; our own "
+            "checkpoints are folders, for load_checkpoint."
+        )
+    return weights
+
+
+def _our_name(published: str, depth: int) -> str | None:
+    """Translate one parameter name."""
+    for pattern, prefix in _RENAMED:
+        match = re.match(pattern, published)
+        if match is not None:
+            levels = match.groupdict()
+            level = int(levels["down"]) + 1 if "down" in levels else depth - 2 - int(levels.get("up", 0))
+            rest = published[match.end() :]
+            for theirs, ours in _BLOCK_LAYERS.items():
+                rest = ours + rest.removeprefix(theirs) if rest.startswith(theirs) else rest
+            return prefix.format(level=level) + rest
+    return None

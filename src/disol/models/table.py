@@ -1,28 +1,55 @@
-"""The table of models, and building one by name."""
+"""The table of models, and building one: by its name, or a network of one's own. Nothing here imports torch in advance.
 
-from typing import NamedTuple
+A network of one's own is an `nn.Module` class, called as `MyNetwork(num_channels, num_fields, **settings)`, an object
+of one, or the text "package.module:Name" of either. Such a text is imported when a user passes it, never because a file
+says so.
+"""
 
-from disol.models.amplitude import DiSOLAmplitude
-from disol.models.config import ModelConfig
-from disol.models.disol import DiSOL, DiSOLConfig
-from disol.models.network import Network
-from disol.models.unet import UNet, UNetConfig
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import reduce
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from disol.errors import DisolError
+from disol.models.settings import DiSOLConfig, ModelConfig, UNetConfig
 from disol.problems import Problem
-from disol.problems.checks import Unchecked
 from disol.problems.table import find, find_problem
 
+if TYPE_CHECKING:
+    import torch
 
-class Architecture(NamedTuple):
-    """The settings of a model, and the network they build."""
+    import disol.models.base
+
+
+@dataclass(frozen=True, repr=False)
+class Architecture:
+    """The settings of a network, and the network they build: `network(config, problem)`.
+
+    where   its class, or the text "package.module:Name" of it, which is imported when it is built
+    """
 
     config: type[ModelConfig]
-    network: type[Network]
+    where: "type[disol.models.base.Network] | str"
+
+    @property
+    def network(self) -> "type[disol.models.base.Network]":
+        """The class of the network."""
+        return _import(self.where) if isinstance(self.where, str) else self.where
+
+    def __repr__(self) -> str:
+        where = self.where if isinstance(self.where, str) else _name_class(self.where)
+        return f"Architecture({self.config.__name__}, {where})"
 
 
 MODELS: dict[str, Architecture] = {
-    "disol": Architecture(DiSOLConfig, DiSOL),
-    "disol-amplitude": Architecture(DiSOLConfig, DiSOLAmplitude),
-    "unet": Architecture(UNetConfig, UNet),
+    "disol": Architecture(DiSOLConfig, "disol.models.disol:DiSOL"),
+    "disol-amplitude": Architecture(DiSOLConfig, "disol.models.amplitude:DiSOLAmplitude"),
+    "unet": Architecture(UNetConfig, "disol.models.unet:UNet"),
 }
 
 
@@ -31,34 +58,124 @@ def list_models() -> tuple[str, ...]:
     return tuple(MODELS)
 
 
-def find_model(name: str | Unchecked) -> Architecture:
-    """Return a model by its name."""
+def find_model(name: str) -> Architecture:
+    """Return a model of the table by its name."""
     return find("model", name, MODELS)
 
 
-def create_model(name: str | Unchecked, problem: str | Problem | Unchecked, **settings: Unchecked) -> Network:
-    """Build a model for a problem, at its published size but for the settings given.
+def create_model(name: str, problem: str | Problem, **settings: Any) -> "disol.models.base.Network":
+    """Build a model of the table for a problem, at its published size but for the settings given.
 
     The weights are random: set them by `torch.manual_seed`.
     """
     equation = find_problem(problem)
     architecture = find_model(name)
-    config = architecture.config.for_problem(equation.name).changed(settings)
-    return architecture.network(config, equation.channels, equation.fields)
+    return architecture.network(architecture.config.for_problem(equation.name).changed(settings), equation)
 
 
-def name_of(model: Network) -> str:
-    """Return the name under which a model is in the table."""
-    for name, architecture in MODELS.items():
-        if type(model) is architecture.network:
-            return name
-    raise ValueError(f"{type(model).__name__} is not in the table of models. Add it to MODELS in models/table.py.")
+def build_network(
+    model: "str | type[torch.nn.Module] | torch.nn.Module",
+    problem: str | Problem,
+    settings: Mapping[str, Any],
+    seed: int,
+) -> "torch.nn.Module":
+    """Build a model of the table, or a network of one's own, for a problem; its weights depend on the seed alone.
+
+    An object is copied and keeps the weights that it has.
+    """
+    equation = find_problem(problem)
+    check_model(model, equation, settings)
+    found: Any = _find_own(model)
+    torch = import_module("torch")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if isinstance(found, str):
+            return create_model(found, equation, **settings)
+        if isinstance(found, type):
+            built = found(len(equation.channels), len(equation.fields), **_as_tuples(dict(settings)))
+        else:
+            built = deepcopy(found)
+        import_module("disol.models.base").require_fit(built, equation)
+        return built
 
 
-def count_parameters(model: Network) -> int:
-    """Count the trainable numbers of a model; a complex one counts twice."""
-    return sum(
-        parameter.numel() * (2 if parameter.is_complex() else 1)
-        for parameter in model.parameters()
-        if parameter.requires_grad
-    )
+def check_model(
+    model: "str | type[torch.nn.Module] | torch.nn.Module", problem: str | Problem, settings: Mapping[str, Any]
+) -> None:
+    """Require that a model is known and takes the settings; one of the table is checked without importing torch."""
+    equation, found = find_problem(problem), _find_own(model)
+    if isinstance(found, str):
+        find_model(found).config.for_problem(equation.name).changed(settings)
+        return
+    name = describe_model(found)
+    if not isinstance(found, type):
+        if settings:
+            raise DisolError(
+                f"{name} is an object, which takes no settings, got {', '.join(settings)}. Pass its class."
+            )
+        return
+    if issubclass(found, import_module("disol.models.base").Network):
+        raise DisolError(
+            f"{name} is built from a ModelConfig. Add it to MODELS, pass an object of it, or derive it from nn.Module."
+        )
+    try:
+        inspect.signature(found).bind(len(equation.channels), len(equation.fields), **settings)
+    except TypeError as error:
+        raise DisolError(f"{name} must be callable as Name(num_channels, num_fields, **settings): {error}.") from None
+
+
+def describe_model(model: "str | type[torch.nn.Module] | torch.nn.Module") -> str:
+    """Return the name of a model in the table; of a network of one's own "package.module:Name" of its class."""
+    cls = model if isinstance(model, type) else type(model)
+    text = model if isinstance(model, str) else _name_class(cls)
+    return next((name for name, known in MODELS.items() if known.where in (cls, text)), text)
+
+
+def count_parameters(network: "torch.nn.Module") -> int:
+    """Count the trainable numbers of a network."""
+    return sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
+
+
+def _find_own(model: Any) -> Any:
+    """Return a network of one's own as a class or an object; a model of the table by its name."""
+    if isinstance(model, str):
+        if ":" not in model:
+            return model
+        model = _import(model)
+    torch = sys.modules.get("torch")  # without it there are no networks
+    cls: Any = model if isinstance(model, type) else type(model)
+    if torch is None or not issubclass(cls, torch.nn.Module):
+        raise DisolError(
+            f"A model is one of {', '.join(MODELS)}, an nn.Module class or object, or 'package.module:Name' of one, "
+            f"got {model!r}."
+        )
+    name = describe_model(cls)
+    return name if isinstance(model, type) and name in MODELS else model
+
+
+def _import(text: str) -> Any:
+    """Import what "package.module:Name" says."""
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", text):
+        raise DisolError(f"A network of one's own is written 'package.module:Name', got {text!r}.")
+    module, _, name = text.partition(":")
+    try:
+        imported = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # it is there, but lacks another module
+            raise
+        raise DisolError(f"Unknown model {text!r}: there is no module {error.name!r}.") from None
+    try:
+        return reduce(getattr, name.split("."), imported)
+    except AttributeError:
+        raise DisolError(f"Unknown model {text!r}: {module} has no {name!r}.") from None
+
+
+def _name_class(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return settings as they are after being stored, and their lists as tuples: a class sees the same when loaded."""
+    if isinstance(value, Mapping):
+        return {key: _as_tuples(item) for key, item in value.items()}
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.library import triton_op, wrap_triton
 from torch.nn import functional
 
+from disol.errors import DisolError
 from disol.nn.narrow_convolution import MOST_PIXELS, padded
 from disol.nn.precision import MOST_CHANNELS
 from disol.nn.readout_kernels import read_out
@@ -101,17 +102,17 @@ def matrix_of(convolution: nn.Conv2d) -> BFloat16[Tensor, "out_channel in_channe
 def bias_of(convolution: nn.Conv2d) -> Float32[Tensor, " out_channel"]:
     """Return what a convolution adds."""
     if convolution.bias is None:
-        raise ValueError("Expected a convolution with a bias, got one without. Build it with bias=True.")
+        raise DisolError("Expected a convolution with a bias, got one without. Build it with bias=True.")
     return convolution.bias.float()
 
 
 def check_operands(features: Tensor, widths: Sequence[int]) -> None:
     """Refuse what the kernels cannot compute."""
     if max(widths) > MOST_CHANNELS:
-        raise ValueError(
+        raise DisolError(
             f"Expected at most {MOST_CHANNELS} channels in every layer, got {', '.join(map(str, widths))}. "
             "Apply the layers one by one."
         )
     batch, _, height, width = features.shape
     if batch * height * width > MOST_PIXELS:
-        raise ValueError(f"Expected at most 2³⁰ pixels in a batch, got {batch} × {height} × {width}. Split the batch.")
+        raise DisolError(f"Expected at most 2³⁰ pixels in a batch, got {batch} × {height} × {width}. Split the batch.")

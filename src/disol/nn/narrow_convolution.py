@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
+from disol.errors import DisolError
 from disol.nn.precision import MOST_CHANNELS
 from disol.nn.stencil_kernels import convolve, correlate
 
@@ -164,16 +165,16 @@ def narrow_convolution(
 def check_operands(x: Tensor, weight: Tensor) -> None:
     """Refuse what the kernels cannot compute."""
     if x.dtype != weight.dtype or x.dtype not in (torch.bfloat16, torch.float32):
-        raise ValueError(
+        raise DisolError(
             f"Expected input and weight both in bfloat16 or both in float32, got {x.dtype} and {weight.dtype}. "
             "Convert one, or use torch.autocast."
         )
     if max(weight.shape[:2]) > MOST_CHANNELS:
-        raise ValueError(
+        raise DisolError(
             f"Expected at most {MOST_CHANNELS} channels in and out, got {weight.shape[1]} and {weight.shape[0]}. "
             "Use torch.nn.functional.conv2d."
         )
     if x.shape[0] * x.shape[2] * x.shape[3] > MOST_PIXELS:
-        raise ValueError(
+        raise DisolError(
             f"Expected at most 2³⁰ pixels in a batch, got {x.shape[0]} × {x.shape[2]} × {x.shape[3]}. Split the batch."
         )

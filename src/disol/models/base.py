@@ -1,0 +1,104 @@
+"""What every network is: a map from the stacked channels of a problem to its pattern or its amplitude."""
+
+import re
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from disol._terms import DOMAIN
+from disol.errors import DisolError
+from disol.models.settings import ModelConfig
+from disol.models.table import count_parameters
+from disol.problems import Problem
+
+Weights = Mapping[str, Shaped[Tensor, "..."]]
+Predicts = Literal["pattern", "log-amplitude"]
+
+
+class Network(nn.Module, ABC):
+    """A network that knows its settings and its problem.
+
+    predicts   "pattern": a field [batch, field, height, width], zero outside the domain;
+               "log-amplitude": ln max |U| of each case, [batch]
+    """
+
+    predicts: ClassVar[Predicts] = "pattern"
+
+    def __init__(self, config: ModelConfig, problem: Problem) -> None:
+        super().__init__()
+        self.config = config
+        self.problem = problem
+        self.channels = problem.channels
+        self.fields = problem.fields
+        self.num_channels = len(problem.channels)
+        domains = [place for place, term in enumerate(problem.terms) if term.kind is DOMAIN]
+        if len(domains) != 1:
+            raise DisolError(f"A problem has one domain, but {problem.name} has {len(domains)} among its terms.")
+        self.domain_position = domains[0]
+
+    @abstractmethod
+    def forward(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch ..."]:
+        """Predict for a batch of cases."""
+
+    def domain_of(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch 1 height width"]:
+        """Return the domain of each case, once their channels are those of this network."""
+        if inputs.shape[1] != self.num_channels:
+            raise DisolError(
+                f"Expected {self.num_channels} channels ({', '.join(self.channels)}), got {inputs.shape[1]}. "
+                "Stack the channels of the problem this network was built for."
+            )
+        return inputs.narrow(1, self.domain_position, 1)
+
+    def __repr__(self) -> str:
+        maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
+        return f"{type(self).__name__}({self.problem.name}: {maps}; {count_parameters(self):,} parameters)"
+
+    def describe(self) -> str:
+        """Return all of its layers as text, which is what torch prints of a module."""
+        return super().__repr__()
+
+
+def fill(network: nn.Module, weights: Weights, source: object) -> None:
+    """Give a network its weights, each of which must be there and have the right shape."""
+    try:
+        network.load_state_dict(dict(weights), strict=True)
+    except RuntimeError as error:
+        _, _, troubles = str(error).partition("\n")
+        told = re.sub(r"torch\.Size\(\[([\d, ]*)\]\)", r"(\1)", " ".join(troubles.split()))
+        raise DisolError(
+            f"{source} must hold the weights of a {type(network).__name__}, but: {textwrap.shorten(told, 300)} "
+            "Use the settings it was made with."
+        ) from None
+
+
+def require_fit(network: nn.Module, problem: Problem, resolution: int | None = None) -> None:
+    """Require by a trial that a network of one's own maps the channels of a problem to its fields.
+
+    resolution   pixels along a side of the grid of the trial, the problem's own unless given
+    """
+    side = problem.resolution if resolution is None else resolution
+    given = (1, len(problem.channels), side, side)
+    is_pattern = getattr(network, "predicts", "pattern") == "pattern"
+    expected = (1, len(problem.fields), side, side) if is_pattern else (1,)
+    weight = next((weight for weight in network.parameters() if weight.is_floating_point()), torch.zeros(()))
+    was_training = network.training
+    try:
+        with torch.no_grad():
+            found = network.eval()(torch.ones(given, dtype=weight.dtype, device=weight.device))
+        outcome = f"gave {tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__}"
+        reason: Exception | None = None
+    except Exception as error:  # of code that is not ours
+        first_line, _, _ = str(error).partition("\n")
+        outcome, reason = f"raised {type(error).__name__}: {first_line.rstrip('.')}", error
+    finally:
+        network.train(was_training)
+    if outcome != f"gave {expected}":
+        raise DisolError(
+            f"{type(network).__name__} must map {', '.join(problem.channels)} {list(given)} to "
+            f"{', '.join(problem.fields)} {list(expected)}, but {outcome}."
+        ) from reason

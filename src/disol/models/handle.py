@@ -1,0 +1,67 @@
+"""One handle for a trained network: a shipped name, a folder, a checkpoint, what carries one, or any `nn.Module`."""
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from torch import nn
+
+from disol._checks import count
+from disol.errors import DisolError
+from disol.models.base import Network, require_fit
+from disol.models.card import Card
+from disol.models.checkpoint import Checkpoint, load_checkpoint
+from disol.models.pretrained import find_folder
+from disol.problems import Problem
+from disol.problems.conventions import Conventions
+from disol.problems.table import find_problem
+
+
+@runtime_checkable
+class HasCheckpoint(Protocol):
+    """What carries a checkpoint, such as a surrogate."""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The network with what it was trained on."""
+
+
+Handle = str | Path | nn.Module | Checkpoint | HasCheckpoint
+
+
+def resolve(
+    handle: Handle,
+    *,
+    problem: str | Problem | None = None,
+    model: str | type[nn.Module] | nn.Module | None = None,
+    conventions: str | Conventions = "paper",
+    resolution: int | None = None,
+) -> Checkpoint:
+    """Return the checkpoint that a handle stands for.
+
+    handle        the name of a shipped model, the folder of a run, a `Checkpoint`, what has one as `.checkpoint`, or an
+                  `nn.Module` that maps the channels of a problem to its fields, which a trial shows
+    problem       must be the one it was trained on, if given; a module of one's own needs it
+    model         of a folder that holds a network of one's own, see `load_checkpoint`
+    conventions   of a module; everything else knows its own
+    resolution    of a module: pixels along a side of the grids it is used on, the problem's own unless given
+    """
+    if isinstance(handle, str | Path):
+        return load_checkpoint(find_folder(handle), problem, model=model)
+    found = handle if isinstance(handle, Checkpoint) else getattr(handle, "checkpoint", None)
+    if isinstance(found, Checkpoint):
+        if problem is not None:
+            found.card.find_problem(found.name, problem)
+        return found
+    if not isinstance(handle, nn.Module):
+        raise DisolError(
+            "A trained network is the name of a shipped model, the folder of a run, what disol.load returns, or an "
+            f"nn.Module, got {handle!r}."
+        )
+    if problem is None:
+        if not isinstance(handle, Network):
+            raise DisolError(f"{type(handle).__name__} does not say what it solves. Pass its problem too.")
+        problem = handle.problem
+    equation = find_problem(problem)
+    side = equation.resolution if resolution is None else count("resolution", resolution)
+    require_fit(handle, equation, side)
+    return Checkpoint(None, handle, equation, {}, None, Card.of(handle, equation, conventions, side))

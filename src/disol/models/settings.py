@@ -1,0 +1,166 @@
+"""Settings of networks: frozen dataclasses with one default per setting, checked when built. They need no torch."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+
+from disol.errors import DisolError
+
+
+@dataclass(frozen=True, repr=False)
+class ModelConfig(ABC):
+    """What the settings of every network share.
+
+    A setting is a bool, a number, a text, one of several texts, or a tuple of numbers. A whole number counts something:
+    it is at least 1, or its own smallest. Another number is finite, and at least its own smallest if it has one.
+    """
+
+    smallest: ClassVar[Mapping[str, int | float]] = {}
+
+    @classmethod
+    @abstractmethod
+    def for_problem(cls, problem: str) -> "ModelConfig":
+        """Return the default settings for a problem: the published size."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """List the settings."""
+        return tuple(field.name for field in fields(cls))
+
+    def __post_init__(self) -> None:
+        for name, value in self.check(self.as_dict()).items():
+            object.__setattr__(self, name, value)
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """Return these settings with some replaced; an unknown one is an error."""
+        return replace(self, **self.check(settings))
+
+    @classmethod
+    def check(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Require that settings exist and are of their kind; return them, lists as tuples."""
+        kinds = get_type_hints(cls)
+        for name in settings:
+            if name not in cls.names():
+                raise DisolError(f"{cls.__name__} has no setting {name!r}. Its settings are {', '.join(cls.names())}.")
+        return {
+            name: check_setting(name, value, kinds[name], cls.smallest.get(name)) for name, value in settings.items()
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings by name, as a checkpoint stores them."""
+        return asdict(self)
+
+    def __repr__(self) -> str:
+        own = [field for field in fields(self) if getattr(self, field.name) != field.default]
+        return f"{type(self).__name__}({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in own)})"
+
+
+def check_setting(name: str, value: Any, kind: Any, smallest: int | float | None = None) -> Any:
+    """Require that a setting is of its kind, and a number not below `smallest`; return it, a list as a tuple."""
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            raise DisolError(f"{name} must be several numbers, got {value!r}.")
+        return tuple(check_setting(f"{name}[{i}]", item, get_args(kind)[0], smallest) for i, item in enumerate(value))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if get_origin(kind) is Literal:
+        fits, wanted = value in get_args(kind), f"one of {', '.join(map(repr, get_args(kind)))}"
+    elif kind is bool:
+        fits, wanted = isinstance(value, bool), "true or false"
+    elif kind is int:
+        least = 1 if smallest is None else smallest
+        fits, wanted = is_number and isinstance(value, int) and value >= least, f"a whole number from {least} on"
+    elif kind is float:
+        limits = "" if smallest is None else f" from {smallest} on"
+        fits = is_number and math.isfinite(value) and (smallest is None or value >= smallest)
+        wanted = f"a finite number{limits}"
+    elif kind is str:
+        fits, wanted = isinstance(value, str), "a text"
+    else:
+        raise TypeError(f"The setting {name} is declared as {kind}, which check_setting cannot check.")
+    if not fits:
+        raise DisolError(f"{name} must be {wanted}, got {value!r}.")
+    return value
+
+
+@dataclass(frozen=True, repr=False)
+class DiSOLConfig(ModelConfig):
+    """Settings of DiSOL; the defaults are the published Poisson network.
+
+    width               channels of the finest scale; they double from scale to scale
+    depth               number of scales
+    fusion              "film": geometry channels modulate the physics channels, then mixing;
+                        "mixing": gated channel mixing of the raw channels; "none": neither
+    geometry_width      channels of the geometry branch
+    physics_width       channels of the physics branch
+    film_width          hidden units between geometry features and modulation
+    expansion           of the channel mixing before the stem
+    gated_skips         skips with a gate, counted from the deepest
+    mask_skip_routing   multiply each skip by the domain at its scale
+    downsampling        "pool" or "strided"
+    level_mixing        gated channel mixing at every encoder level
+    level_expansion     of that mixing
+    coarse_sweeps       times the second stencil of the coarsest scale acts, with the same weights
+    attention           weigh the pixels before the head
+    attention_kernel    pixels along a side of the attention stencil
+    head_width          hidden channels of the pointwise head
+    head_layers         layers of the pointwise head, the output included
+    """
+
+    width: int = 8
+    depth: int = 4
+    fusion: Literal["film", "mixing", "none"] = "film"
+    geometry_width: int = 16
+    physics_width: int = 16
+    film_width: int = 32
+    expansion: int = 4
+    gated_skips: int = 2
+    mask_skip_routing: bool = False
+    downsampling: Literal["pool", "strided"] = "pool"
+    level_mixing: bool = False
+    level_expansion: int = 1
+    coarse_sweeps: int = 1
+    attention: bool = True
+    attention_kernel: int = 5
+    head_width: int = 32
+    head_layers: int = 2
+
+    smallest: ClassVar[Mapping[str, int]] = {"gated_skips": 0}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gated_skips > self.depth - 1:
+            raise DisolError(f"gated_skips must be at most depth - 1 = {self.depth - 1}, got {self.gated_skips}.")
+        if self.attention_kernel % 2 == 0:
+            raise DisolError(f"attention_kernel must be odd, got {self.attention_kernel}.")
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "DiSOLConfig":
+        """Return the published settings for a problem; those of Poisson for a problem of one's own."""
+        # One published network serves both Péclet numbers.
+        return PUBLISHED_CONFIGS.get(problem.removesuffix("-low").removesuffix("-high"), DiSOLConfig())
+
+
+PUBLISHED_CONFIGS = {
+    "poisson": DiSOLConfig(),
+    "advection-diffusion": DiSOLConfig(width=16),
+    "elasticity": DiSOLConfig(width=32, depth=5, fusion="mixing", expansion=8, head_width=64, head_layers=4),
+    "heat": DiSOLConfig(width=20, fusion="mixing", expansion=2, head_width=64, head_layers=4),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class UNetConfig(ModelConfig):
+    """Settings of the U-Net, which mean what they mean for DiSOL."""
+
+    width: int = 8
+    depth: int = 4
+    head_width: int = 32
+    head_layers: int = 2
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "UNetConfig":
+        """Return the width, depth and head of the published DiSOL for a problem."""
+        disol = DiSOLConfig.for_problem(problem)
+        return UNetConfig(disol.width, disol.depth, disol.head_width, disol.head_layers)
