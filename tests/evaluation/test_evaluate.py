@@ -1,5 +1,7 @@
 """An evaluation measures every case of its files, and refuses files the model was not made for."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +9,16 @@ import numpy as np
 import pytest
 import torch
 from known_answers import TINY, Recalling, RecallingAmplitude, offset_pattern, stored_pattern
+from torch import nn
 
-from disol.data import CaseDataset, StoreSettings, create_store, open_store
-from disol.evaluation.evaluating import distinct_names, evaluate
+import disol
+from disol.data import CaseDataset, StoreSettings, create_store, generate, open_store
+from disol.evaluation import evaluate
+from disol.evaluation.evaluate import distinct_names
 from disol.evaluation.metrics import METRICS
 from disol.evaluation.run import rank_cases
 from disol.models import create_model, import_published, load_checkpoint, save_checkpoint
+from disol.models.pretrained import PRETRAINED
 from disol.problems import PROBLEMS
 
 ALL_TIMES = tuple(2.0 * frame for frame in range(1, 26))
@@ -36,7 +42,8 @@ def test_the_stored_pattern_has_no_error(kind, files):
 
 @pytest.mark.parametrize("kind", ["poisson", "elasticity", "published", "heat"])
 def test_a_constant_offset_has_the_error_it_must_have(kind, files):
-    found = evaluate(Recalling(problem_of(files[kind]), files[kind], offset_pattern), files[kind], batch=3).files[0]
+    model = Recalling(problem_of(files[kind]), files[kind], offset_pattern)
+    found = evaluate(model, files[kind], batch_size=3).files[0]
     stored = open_store(files[kind]).read()
     pattern, domain = stored["pattern"].astype(float), stored["domain"]
     pattern = pattern[:, [0, 3, 6, 9, 14, 19, 24]] if kind == "heat" else pattern[:, None]
@@ -64,7 +71,7 @@ def test_components_are_measured_one_by_one(files):
 @pytest.mark.parametrize("model", ["disol", "disol-amplitude"])
 def test_the_numbers_do_not_depend_on_the_batch(model, kind, files):
     network = create_model(model, kind, **TINY)
-    one, many = (evaluate(network, files[kind], batch=batch).files[0].values for batch in (1, 64))
+    one, many = (evaluate(network, files[kind], batch_size=batch).files[0].values for batch in (1, 64))
     for name in one:
         assert one[name] == pytest.approx(many[name], rel=1e-4), name
 
@@ -87,7 +94,7 @@ def test_examples_are_the_best_the_median_and_the_worst_case(files):
     assert [example.rank for example in found.examples] == ["best", "median", "worst"]
     assert [example.index for example in found.examples] == found.index[order[[0, 3, 6]]].tolist()
     item = CaseDataset(files["poisson"], "all")[int(order[6])]
-    assert np.array_equal(found.examples[2].exact[0], item["target"])
+    assert np.array_equal(found.examples[2].reference[0], item["target"])
     assert np.array_equal(found.examples[2].inputs, item["inputs"])
     with torch.no_grad():
         assert found.examples[2].prediction == pytest.approx(model(item["inputs"][None]).numpy(), abs=1e-5)
@@ -129,7 +136,7 @@ def test_heat_is_measured_at_each_time_asked_for(frames, times, files):
     stored = open_store(files["heat"]).read()["pattern"]
     for frame, time in enumerate(times):
         example = found.examples[0]
-        assert np.array_equal(example.exact[frame], stored[example.index, ALL_TIMES.index(time)])
+        assert np.array_equal(example.reference[frame], stored[example.index, ALL_TIMES.index(time)])
 
 
 @pytest.mark.parametrize("kind", ["poisson", "published", "heat"])
@@ -216,7 +223,7 @@ def test_a_model_is_left_as_it_was(files):
 
 def test_a_checkpoint_its_folder_and_its_model_have_the_same_errors(checkpoint, files):
     loaded = load_checkpoint(checkpoint)
-    found = [evaluate(given, files["poisson"]) for given in (checkpoint, loaded, loaded.model)]
+    found = [evaluate(given, files["poisson"]) for given in (checkpoint, loaded, loaded.network)]
     for other in found[1:]:
         assert np.array_equal(found[0].files[0].values["rel_l2"], other.files[0].values["rel_l2"])
     assert found[0].model["problem"] == "poisson"
@@ -240,19 +247,18 @@ def test_files_that_the_model_was_not_made_for_are_refused(checkpoint, files, tm
         (checkpoint, "elasticity", "the problem 'poisson' that the model was made for, got 'elasticity'"),
         (checkpoint, "advection-diffusion-high", "the problem 'poisson' .*, got 'advection-diffusion-high'"),
         (elastic, "published", "the conventions 'paper' .*, got 'published'"),
-        (heat, "heat", r"the parameters .*'time_scale': 0\.5.*, got .*'time_scale': 0\.01"),
-        (create_model("disol", "heat", **TINY), "poisson", r"the channels \['domain', .*'time'\]"),
+        (heat, "heat", r"the time_scale 0\.5 that the model was made for, got 0\.01"),
+        (create_model("disol", "heat", **TINY), "poisson", "must map domain, dirichlet, source .* Expected 5 channels"),
     ]:
         with pytest.raises(ValueError, match=message) as raised:
             evaluate(model, files[kind])
         assert "\n" not in str(raised.value)
-        assert "or another model." in str(raised.value)
 
 
 def test_a_file_whose_patterns_are_scaled_otherwise_is_refused(checkpoint, files, monkeypatch):
     store = open_store(files["poisson"])
     changed = replace(store, settings=replace(store.settings, component_amplitudes=True))
-    monkeypatch.setattr("disol.evaluation.evaluating.open_store", lambda path: changed)
+    monkeypatch.setattr(sys.modules["disol.evaluation.evaluate"], "open_store", lambda path: changed)
     with pytest.raises(ValueError, match=r"the normalisation 'joint' .*, got 'component'"):
         evaluate(checkpoint, files["poisson"])
 
@@ -265,17 +271,87 @@ def test_wrong_arguments_are_explained(files, tmp_path):
         (model, [], {}, "one file of cases or more"),
         (model, "nowhere.h5", {}, "There is no file"),
         (model, files["poisson"], {"split": "test"}, "Unknown split 'test'"),
-        (model, files["poisson"], {"batch": 0}, "batch must be"),
+        (model, files["poisson"], {"batch_size": 0}, "batch_size must be"),
         (model, files["poisson"], {"device": "gpu"}, "Unknown device 'gpu'"),
         (model, files["poisson"], {"frames": [2]}, "poisson is steady"),
         (model, files["poisson"], {"out": tmp_path / "file"}, "is a file"),
         (heat, files["heat"], {"frames": [2, 3.5]}, "25 frames from 2 s to 50 s, got 3.5"),
         (heat, files["heat"], {"frames": []}, "got none"),
-        (heat, files["heat"], {"frames": "last"}, "seconds or 'all', got 'last'"),
+        (heat, files["heat"], {"frames": "last"}, "or 'all', got 'last'"),
     ]:
         with pytest.raises(ValueError, match=message) as raised:
             evaluate(network, path, **settings)
         assert "\n" not in str(raised.value)
+
+
+def test_every_handle_of_a_shipped_model_has_the_same_errors(tmp_path):
+    path = tmp_path / "cases.h5"
+    generate("poisson", 2, path, seed=3, resolution=32, workers=0, device="cpu")
+    shipped = disol.load("poisson", device="cpu")
+    handles = ("poisson", PRETRAINED / "poisson", shipped, shipped.checkpoint, shipped.network)
+    found = [evaluate(handle, path).files[0].values["rel_l2"] for handle in handles]
+    assert all(np.array_equal(values, found[0]) for values in found)
+
+
+def test_a_network_of_ones_own_is_evaluated_on_the_problem_of_the_files(files):
+    class Mine(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Conv2d(5, 2, 3, padding=1)
+
+        def forward(self, inputs):
+            return self.layer(inputs) * inputs[:, :1]
+
+    found = evaluate(Mine(), [files["elasticity"], files["published"]])
+    assert [file.problem.name for file in found.files] == ["elasticity", "elasticity"]
+    assert found.model["model"].endswith("Mine")
+    assert "does not say what it was trained on" in found.notes[0]
+    with pytest.raises(ValueError, match="Mine must map domain, dirichlet, source"):
+        evaluate(Mine(), files["poisson"])
+
+
+def test_a_problem_of_ones_own_has_to_be_given(tmp_path):
+    mine = replace(PROBLEMS["poisson"], name="mine", diffusion=2.0)
+    path = tmp_path / "mine.h5"
+    generate(mine, 2, path, seed=3, resolution=16, workers=0, device="cpu")
+    model = create_model("disol", mine, **TINY)
+    assert evaluate(model, path, problem=mine).files[0].problem == mine
+    with pytest.raises(ValueError, match=r"cases of 'mine', which is not among poisson, .* Pass that problem too"):
+        evaluate(model, path)
+
+
+def test_what_is_found_prints_in_a_few_lines(files):
+    found = evaluate(create_model("disol", "heat", **TINY), files["heat"], frames=[2, 50])
+    file = found.files[0]
+    table = repr(found)
+    assert table.startswith("Evaluation of disol on cpu\nfile ")
+    assert f"{file.summaries[1]['rel_l2'].p95:.2e}" in table
+    assert len(table.splitlines()) == 9  # of which the last is a note
+    assert repr(file).startswith("FileEvaluation(heat: 3 of 3 cases of heat, 16 x 16, 25 frames to 50 s,")
+    assert repr(file.examples[0]).startswith("Example(best: case ")
+    for item in (file, file.examples[0], file.summaries[0]["rel_l2"]):
+        assert len(repr(item)) < 250
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("poison", "", "Unknown model 'poison'"),
+        ("poisson", "batch_size=0", "batch_size must be"),
+        ("poisson", "device='gpu'", "Unknown device"),
+        ("poisson", "split='test'", "Unknown split"),
+        ("poisson", "problem='poison'", "Unknown problem"),
+    ],
+)
+def test_a_typo_is_told_before_torch_is_imported(model, options, message, files):
+    program = (
+        "import sys\nfrom disol.evaluation import evaluate\n"
+        f"try: evaluate({model!r}, {str(files['poisson'])!r}, {options})\n"
+        f"except ValueError as error: assert {message!r} in str(error), error\n"
+        "else: raise AssertionError\n"
+        "assert not {'torch', 'matplotlib', 'rich'} & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_files_that_share_their_name_are_told_apart(files):

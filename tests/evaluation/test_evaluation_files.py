@@ -6,6 +6,7 @@ import subprocess
 import sys
 from io import StringIO
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -14,10 +15,9 @@ from PIL import Image
 from rich.console import Console
 
 from disol.data import open_store
-from disol.evaluation.evaluating import evaluate
+from disol.evaluation import evaluate
 from disol.evaluation.pictures import draw_frames
-from disol.evaluation.reports import write_cases, write_evaluation, write_summary
-from disol.evaluation.tables import evaluation_table
+from disol.evaluation.report import write_cases, write_evaluation, write_summary
 from disol.models import create_model, save_checkpoint
 
 METRICS = ("rel_l2", "grid_mae", "mae", "max_error")
@@ -33,7 +33,7 @@ EXAMPLES = {
 
 def printed(evaluation, width: int = 140) -> str:
     console = Console(width=width, file=StringIO())
-    console.print(evaluation_table(evaluation))
+    console.print(evaluation.table())
     return console.file.getvalue()
 
 
@@ -56,6 +56,7 @@ def test_pictures_and_numbers_are_written_for_every_problem(kind, files, tmp_pat
             assert image.format == "PNG"
             assert min(image.size) > 300
             assert np.asarray(image.convert("L")).std() > 5  # not blank
+    assert plt.get_fignums() == []
 
 
 def test_an_evaluation_replaces_the_one_before_and_nothing_else(files, tmp_path):
@@ -177,6 +178,6 @@ def test_perfect_and_broken_predictions_can_be_written_too(kind, factor, files, 
 
 
 def test_pictures_and_tables_need_no_torch():
-    modules = ("plots", "results", "tables", "pictures", "spreads", "reports")
+    modules = ("evaluate", "results", "report", "pictures")
     script = "import sys\n" + "".join(f"import disol.evaluation.{module}\n" for module in modules)
     subprocess.run([sys.executable, "-c", script + "assert 'torch' not in sys.modules"], check=True)

@@ -8,8 +8,8 @@ import pytest
 from known_answers import TINY
 
 from disol.data import generate, open_store
-from disol.evaluation.evaluating import evaluate
-from disol.evaluation.seen_cases import find_seen_cases
+from disol.evaluation import evaluate
+from disol.evaluation.evaluate import find_seen_cases
 from disol.models import create_model, save_checkpoint
 from disol.training import train
 
@@ -18,7 +18,7 @@ from disol.training import train
 def run(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained on the first five of seven cases."""
     out = tmp_path_factory.mktemp("trained") / "run"
-    overrides = ["train.batch=4", "train.epochs=1"]
+    overrides = ["train.batch_size=4", "train.epochs=1"]
     train("poisson", files["poisson"], out, model_settings=TINY, overrides=overrides, device="cpu", progress=False)
     return out
 
@@ -29,7 +29,7 @@ def test_the_file_of_the_training_is_evaluated_on_its_validation_cases_and_said_
     assert found.files[0].index.tolist() == [5, 6]
     assert len(found.files[1]) == 8
     [note] = found.notes
-    assert note.startswith(f"The model was trained on {files['poisson']}: its validation cases alone are evaluated.")
+    assert note == f"The model was trained on {files['poisson']}: its validation split is evaluated by default."
     written = json.loads((tmp_path / "evaluation.json").read_text())
     assert written["notes"] == [note]
     assert [file["split"] for file in written["files"]] == ["validation", "all"]
@@ -59,7 +59,7 @@ def test_cases_that_are_repeated_at_another_resolution_are_counted(run, files):
     found = evaluate(run, files["fine"])
     assert (found.splits, len(found.files[0])) == (("all",), 2)
     assert any("trained on 2 of these 2 cases" in note for note in found.notes)
-    assert not any("validation cases alone" in note for note in found.notes)
+    assert not any("validation split" in note for note in found.notes)
 
 
 def test_another_seed_or_shift_repeats_nothing(run, tmp_path):

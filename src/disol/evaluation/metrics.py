@@ -73,26 +73,19 @@ def measure_patterns(
     return measured
 
 
-def squared_log_error(log_prediction: PerCase, amplitude: PerCase) -> PerCase:
-    """(ln û_lim − ln u_lim)²."""
-    return (log_prediction.double() - amplitude.double().log()).square()
+def measure_amplitudes(log_prediction: PerCase, reference: Float[Tensor, "case *field"]) -> dict[str, PerCase]:
+    """Compare predicted ln û_lim with amplitudes u_lim > 0, of which the largest counts where components have theirs.
 
-
-def relative_amplitude_error(log_prediction: PerCase, amplitude: PerCase) -> PerCase:
-    """|û_lim / u_lim − 1|."""
-    return (log_prediction.double() - amplitude.double().log()).expm1().abs()
-
-
-def measure_amplitudes(
-    log_prediction: PerCase, amplitude: Float[Tensor, "case *field"]
-) -> dict[str, Float[Tensor, " case"]]:
-    """Compare predicted with true amplitudes u_lim > 0; of one amplitude for each component the largest counts."""
-    largest = amplitude.double().reshape(len(amplitude), -1).amax(1)
+    squared_log_error     (ln û_lim − ln u_lim)²
+    rel_amplitude_error   |û_lim / u_lim − 1|
+    """
+    log_amplitude = reference.double().reshape(len(reference), -1).amax(1).log()
+    error = log_prediction.double() - log_amplitude
     return {
-        "log_amplitude": largest.log(),
+        "log_amplitude": log_amplitude,
         "predicted_log_amplitude": log_prediction.double(),
-        "squared_log_error": squared_log_error(log_prediction, largest),
-        "rel_amplitude_error": relative_amplitude_error(log_prediction, largest),
+        "squared_log_error": error.square(),
+        "rel_amplitude_error": error.expm1().abs(),
     }
 
 
@@ -107,5 +100,5 @@ def on_domain(field: Fields, domain: Domain) -> Float[Tensor, "case value"]:
 
 
 def ratio(error: PerCase, size: PerCase) -> PerCase:
-    """Divide; where the size is 0, return 0 for no error and 1 for any. What is no number stays none."""
+    """Divide; where the size is 0, return 0 for no error and 1 for any. NaN propagates."""
     return torch.where(size == 0, torch.where(error == 0, error, error / error), error / size)

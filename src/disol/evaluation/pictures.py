@@ -1,239 +1,181 @@
-"""Pictures of cases with their predictions: what is given, the exact pattern, the predicted one, and the error."""
+"""Pictures of an evaluation: its best, median and worst cases as patterns, and how errors are spread."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 
-import matplotlib
 import numpy as np
-from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from disol.evaluation.plots import (
-    MARKER_COLOURS,
+from disol.evaluation.results import Evaluation, Example, FileEvaluation
+from disol.problems.problem import component_of
+from disol.viz.cases import field_panels, is_field, is_marker, marker_panel
+from disol.viz.errors import plot_agreement, plot_over_time, plot_spread
+from disol.viz.panels import (
+    Image,
+    Mask,
     Panel,
-    add_colour_bar,
+    Scale,
     draw_panels,
-    mark_pixels,
-    show_domain,
-    show_field,
+    error_scale,
+    field_panel,
+    name_strips,
+    signed_scale,
+    strip,
+    values_scale,
 )
-from disol.evaluation.results import Example, FileEvaluation
-
-Image = Float[np.ndarray, "height width"]
-Mask = Bool[np.ndarray, "height width"]
-Vectors = Float[np.ndarray, "field height width"]
-Values = Float[np.ndarray, "..."]
-
-MOST_TIMES = 7  # in one strip
-# Ends of a colour bar, by whether values lie below and above it.
-EXTENSIONS = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+from disol.viz.solutions import choose_times, pad_rows
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A range of values and its colours."""
-
-    low: float
-    high: float
-    colours: str
-
-
-@dataclass(frozen=True, eq=False)
-class Marking:
-    """Marked pixels of a channel, and what they mean."""
-
-    channel: str
-    pixels: Mask
-    label: str
+def draw_evaluation(evaluation: Evaluation) -> Iterator[tuple[str, Figure]]:
+    """Give every picture of an evaluation with its file name."""
+    for file in evaluation.files:
+        for name, figure in draw_examples(file):
+            yield f"{file.name}-{name}.png", figure
+    yield "errors.png", draw_errors(evaluation)
+    if any(len(file.times) > 1 for file in evaluation.files):
+        yield "errors-over-time.png", draw_errors_over_time(evaluation)
+    if evaluation.predicts == "log-amplitude":
+        yield "amplitudes.png", draw_amplitudes(evaluation)
 
 
 def draw_examples(file: FileEvaluation) -> Iterator[tuple[str, Figure]]:
-    """Draw the best, median and worst cases by name: scalar fields in one picture, others in one for each case."""
+    """Draw the best, median and worst cases by name: steady scalar fields in one picture, others in one for each."""
     if not file.examples:
         return
-    if not file.settings.times and len(file.settings.fields) == 1:
-        yield "examples", draw_scalars(file)
+    if file.times == (None,) and len(file.problem.fields) == 1:
+        rows = [[*_given(example), *_compare(file, example, 0)] for example in file.examples]
+        names = [str(example).replace(", ", "\n") for example in file.examples]
+        yield "examples", draw_panels(rows, _heading(file), names)
         return
     for example in file.examples:
-        yield example.rank, draw_frames(file, example) if file.settings.times else draw_components(file, example)
+        yield example.rank, draw_fields(file, example) if file.times == (None,) else draw_frames(file, example)
 
 
-def draw_scalars(file: FileEvaluation) -> Figure:
-    """Draw a case in each row."""
-    rows, names = [], []
-    for example in file.examples:
-        exact, prediction = example.exact[0, 0], example.prediction[0, 0]
-        scale = exact_scale(exact[example.domain])
-        given = [marker_panel(example, ("dirichlet",)), given_field(example, "source")]
-        rows.append([*given, *comparison("u", exact, prediction, np.abs(prediction - exact), example.domain, scale)])
-        names.append(example_title(example).replace(", ", "\n"))
-    return draw_panels(rows, heading(file), names)
-
-
-def draw_components(file: FileEvaluation, example: Example) -> Figure:
-    """Draw the components of a vector field and its size, each in a row."""
-    centre = 0.5 if file.settings.component_amplitudes else 0.0
+def draw_fields(file: FileEvaluation, example: Example) -> Figure:
+    """Draw the components of a vector field and its length, each in a row, with what is given along each."""
+    fields, domain = file.problem.fields, example.domain
     rows = []
-    for position, field in enumerate(file.settings.fields):
-        axis = field.removeprefix("u_")
-        exact, prediction = example.exact[0, position], example.prediction[0, position]
-        scale = signed_scale(exact[example.domain], centre)
-        given = marker_panel(example, (f"force_{axis}", f"fix_{axis}"))
-        error = np.abs(prediction - exact)
-        rows.append([given, *comparison(field, exact, prediction, error, example.domain, scale)])
-    exact_vectors, vectors = (
-        joint_scale(pattern[0], example.amplitude) for pattern in (example.exact, example.prediction)
+    for position, name in enumerate(fields):
+        axis = component_of(name)
+        given = _given(example) if axis is None else [_markers(example, f"along {axis}", axis)]
+        rows.append([*given, *_compare(file, example, position)])
+    normalisation, unit = file.settings.normalisation, example.amplitude / (example.amplitude.max() or 1.0)
+    reference, prediction = (
+        normalisation.to_field(patterns[0], unit, domain) for patterns in (example.reference, example.prediction)
     )
-    exact, prediction, error = (length(field) for field in (exact_vectors, vectors, vectors - exact_vectors))
-    scale = exact_scale(exact[example.domain])
-    known = Panel("errors of this case", partial(show_numbers, example=example, fields=file.settings.fields))
-    rows.append([known, *comparison("|u|", exact, prediction, error, example.domain, scale)])
-    return draw_panels(rows, f"{heading(file)}\n{example_title(example)}")
+    exact, predicted, error = (
+        np.sqrt((vectors**2).sum(axis=0)) for vectors in (reference, prediction, prediction - reference)
+    )
+    known = Panel("errors of this case", partial(_show_numbers, example=example, fields=fields))
+    rows.append([known, *_compare_images("|u|", exact, predicted, error, domain, values_scale(exact[domain]))])
+    return draw_panels(rows, f"{_heading(file)}\n{example}")
 
 
 def draw_frames(file: FileEvaluation, example: Example) -> Figure:
     """Draw a transient case as strips of times: exact, predicted and error share their scale over all times."""
-    count = len(file.times)
-    shown = np.linspace(0, count - 1, min(count, MOST_TIMES)).round().astype(int)
-    domain, exact, prediction = example.domain, example.exact[shown, 0], example.prediction[shown, 0]
-    error = np.abs(prediction - exact)
-    scale, error_scale = exact_scale(exact[:, domain]), sizes_scale(error[:, domain])
+    shown, domain = choose_times(len(file.times)), example.domain
     titles = [f"t = {file.times[frame]:g} s\nrel_l2 {example.errors['rel_l2'][frame]:.1%}" for frame in shown]
+    strips = []
+    for position, name in enumerate(file.problem.fields):
+        reference, prediction = example.reference[shown, position], example.prediction[shown, position]
+        error = np.abs(prediction - reference)
+        scale = _scale(file, name, reference[:, domain])
+        strips += [(f"exact {name}", reference, scale), (f"predicted {name}", prediction, scale)]
+        strips.append(("|error|", error, error_scale(error[:, domain])))
+    given = pad_rows(_given(example), len(strips))
     rows = [
-        [marker_panel(example, ("dirichlet",)), *strip(exact, domain, scale, titles)],
-        [given_field(example, "source"), *strip(prediction, domain, scale)],
-        [given_field(example, "initial"), *strip(error, domain, error_scale)],
+        [*left, *strip(list(images), domain, scale, None if row else titles)]
+        for row, (left, (_, images, scale)) in enumerate(zip(given, strips, strict=True))
     ]
-    figure = draw_panels(rows, f"{heading(file)}\n{example_title(example)}")
-    name_strips(figure, ("exact u", "predicted u", "|error|"), columns=len(rows[0]), first=1)
+    figure = draw_panels(rows, f"{_heading(file)}\n{example}")
+    name_strips(figure, [name for name, _, _ in strips], columns=len(rows[0]), first=len(given[0]))
     return figure
 
 
-def strip(
-    images: Float[np.ndarray, "frame height width"], domain: Mask, scale: Scale, titles: list[str] | None = None
+def draw_errors(evaluation: Evaluation) -> Figure:
+    """Draw how the headline error is spread over the cases of each file."""
+    errors = {file.name: file.values[evaluation.headline] for file in evaluation.files}
+    times = ", all times shown" if any(len(file.times) > 1 for file in evaluation.files) else ""
+    return plot_spread(errors, f"{evaluation.headline} of a case{times}", _subject(evaluation), managed=False)
+
+
+def draw_errors_over_time(evaluation: Evaluation) -> Figure:
+    """Draw the median error at each time in a band that holds nine cases of ten."""
+    errors = {
+        file.name: (np.array(file.times, dtype=float), file.values[evaluation.headline]) for file in evaluation.files
+    }
+    return plot_over_time(errors, evaluation.headline, _subject(evaluation), managed=False)
+
+
+def draw_amplitudes(evaluation: Evaluation) -> Figure:
+    """Draw predicted against true ln u_lim, and say how well the amplitudes of each file are predicted."""
+    pairs = {}
+    for file in evaluation.files:
+        correlation, error = float(np.mean(file.correlations)), float(file.values["squared_log_error"].mean())
+        typical = float(np.median(file.values["rel_amplitude_error"]))
+        name = f"{file.name}: correlation {correlation:.4f}, MSE {error:.2g}, median error of u_lim {typical:.1%}"
+        pairs[name] = (file.values["predicted_log_amplitude"], file.values["log_amplitude"])
+    return plot_agreement(pairs, "ln u_lim", _subject(evaluation), managed=False)
+
+
+def _subject(evaluation: Evaluation) -> str:
+    return f"{evaluation.model['model']} on {evaluation.files[0].settings.problem}"
+
+
+def _heading(file: FileEvaluation) -> str:
+    side = file.settings.resolution
+    return f"{file.settings.problem}   {file.name}: {len(file)} cases, {side} x {side}"
+
+
+def _values(example: Example) -> dict[str, Image]:
+    shown = [term for term in example.problem.terms if is_marker(term) or is_field(term)]
+    return {term.name: example.channel(term.channel) for term in shown}
+
+
+def _markers(example: Example, title: str, component: str | None = None) -> Panel:
+    return marker_panel(title, example.problem.terms, _values(example), example.domain, component)
+
+
+def _given(example: Example) -> list[Panel]:
+    fields = field_panels(example.problem.terms, _values(example), example.domain)
+    return [_markers(example, "domain"), *fields]
+
+
+def _compare(file: FileEvaluation, example: Example, position: int) -> list[Panel]:
+    """Return the panels of one field of a steady problem."""
+    name = file.problem.fields[position]
+    reference, prediction = example.reference[0, position], example.prediction[0, position]
+    scale = _scale(file, name, reference[example.domain])
+    return _compare_images(name, reference, prediction, np.abs(prediction - reference), example.domain, scale)
+
+
+def _compare_images(
+    name: str, reference: Image, prediction: Image, error: Image, domain: Mask, scale: Scale
 ) -> list[Panel]:
-    """Return a panel for each time."""
-    return [
-        Panel(title, partial(show, field=image, domain=domain, scale=scale))
-        for title, image in zip(titles or [""] * len(images), images, strict=True)
-    ]
-
-
-def name_strips(figure: Figure, names: Sequence[str], columns: int, first: int) -> None:
-    """Give each row of a picture, from its panel number `first` on, a name and one colour bar."""
-    for row, name in enumerate(names):
-        axes = figure.axes[row * columns + first : (row + 1) * columns]
-        axes[0].set_ylabel(name, fontsize=8)
-        bar = figure.colorbar(axes[0].images[0], ax=axes, fraction=0.02, pad=0.01)
-        bar.ax.tick_params(labelsize=6)
-
-
-def comparison(name: str, exact: Image, prediction: Image, error: Image, domain: Mask, scale: Scale) -> list[Panel]:
     """Return the panels of exact and predicted field, in the same colours, and of the error."""
-    fields = [("exact " + name, exact, scale), ("predicted " + name, prediction, scale)]
-    fields.append((f"|error|, mean {error[domain].mean():.2g}", error, sizes_scale(error[domain])))
+    title = f"|error|, mean {error[domain].mean():.2g}"
     return [
-        Panel(title, partial(show, field=field, domain=domain, scale=colours, bar=True))
-        for title, field, colours in fields
+        field_panel(f"exact {name}", reference, domain, scale),
+        field_panel(f"predicted {name}", prediction, domain, scale),
+        field_panel(title, error, domain, error_scale(error[domain])),
     ]
 
 
-def show(axes: Axes, field: Image, domain: Mask, scale: Scale, bar: bool = False) -> None:
-    """Draw a field in the colours of a scale; the bar has a pointed end where values lie beyond it."""
-    colours = matplotlib.colormaps[scale.colours].copy()
-    inside = field[domain]
-    beyond = (bool((inside < scale.low).any()), bool((inside > scale.high).any()))
-    colours.colorbar_extend = EXTENSIONS[beyond]  # type: ignore[assignment]
-    image = axes.imshow(np.where(domain, field, np.nan), cmap=colours, vmin=scale.low, vmax=scale.high)
-    if bar:
-        add_colour_bar(axes, image)
+def _scale(file: FileEvaluation, name: str, values: Image) -> Scale:
+    """Span a pattern; the component of a vector on both sides of what stands for zero."""
+    if component_of(name) is None:
+        return values_scale(values)
+    return signed_scale(values, 0.5 if file.settings.normalisation.per_component else 0.0)
 
 
-def exact_scale(values: Values) -> Scale:
-    """Span the exact values, 0 included: predictions that lie beyond are shown so."""
-    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
-    return Scale(low, high if high > low else low + 1.0, "viridis")
-
-
-def signed_scale(values: Values, centre: float) -> Scale:
-    """Span the exact values on both sides of a centre, which is white."""
-    size = float(np.abs(values - centre).max()) or 1.0
-    return Scale(centre - size, centre + size, "RdBu_r")
-
-
-def sizes_scale(values: Values) -> Scale:
-    """Span from 0 to the largest finite value."""
-    finite = values[np.isfinite(values)]
-    return Scale(0.0, float(finite.max(initial=0.0)) or 1.0, "magma")
-
-
-def marker_panel(example: Example, names: tuple[str, ...]) -> Panel:
-    """Return the panel of a domain with marked pixels; later names are drawn over earlier ones."""
-    markings = [Marking(name, example.channel(name) != 0, marker_label(example, name)) for name in names]
-    return Panel("domain", partial(show_marked, domain=example.domain, markings=markings))
-
-
-def marker_label(example: Example, name: str) -> str:
-    """Name a channel, and the direction of its force."""
-    values = example.channel(name)
-    return f"{name} {np.sign(values.sum()):+.0f}" if name.startswith("force") and values.any() else name
-
-
-def show_marked(axes: Axes, domain: Mask, markings: Sequence[Marking], legend_gap: float = 0.5) -> None:
-    """Draw a domain, its marked pixels, and below it, some font sizes away, what the colours mean."""
-    show_domain(axes, domain)
-    handles = []
-    for marking in markings:
-        colour = MARKER_COLOURS[marking.channel]
-        mark_pixels(axes, marking.pixels, colour)
-        handles.append(Line2D([], [], color=colour, marker="s", markersize=4, linestyle="", label=marking.label))
-    axes.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, fontsize=7, frameon=False,
-        handletextpad=0.1, columnspacing=0.8, borderaxespad=legend_gap,
-    )  # fmt: skip
-
-
-def given_field(example: Example, name: str) -> Panel:
-    """Return the panel of an input field."""
-    return Panel(name, partial(show_field, field=example.channel(name), domain=example.domain))
-
-
-def joint_scale(pattern: Vectors, amplitude: Float[np.ndarray, " scale"]) -> Vectors:
-    """U / max |U_c|; components that were scaled separately are scaled back by their exact amplitudes."""
-    if len(amplitude) != len(pattern):
-        return pattern
-    share = amplitude / (amplitude.max() or 1.0)
-    return share[:, None, None] * (2 * pattern - 1)
-
-
-def length(vectors: Vectors) -> Image:
-    """|u| at each pixel."""
-    return np.sqrt((vectors**2).sum(axis=0))
-
-
-def show_numbers(axes: Axes, example: Example, fields: tuple[str, ...]) -> None:
+def _show_numbers(axes: Axes, example: Example, fields: tuple[str, ...]) -> None:
     """Write what was measured for a case."""
     lines = [f"{'':9} {'both':>8} " + " ".join(f"{field:>8}" for field in fields)]
-    for name in ("rel_l2", "rel_l1", "mae", "max_error", "grid_mae"):
+    for name in (name for name in example.errors if f"{name}_{fields[0]}" in example.errors):
         columns = [name, *(f"{name}_{field}" for field in fields)]
         lines.append(f"{name:9} " + " ".join(f"{example.errors[column][0]:8.1e}" for column in columns))
     axes.set_box_aspect(1)
     axes.text(
         0.5, 0.5, "\n".join(lines), transform=axes.transAxes, ha="center", va="center", family="monospace", size=5.5
     )
-
-
-def heading(file: FileEvaluation) -> str:
-    """Say where cases come from."""
-    side = file.settings.resolution
-    return f"{file.settings.problem}   {file.name}: {len(file)} cases, {side} x {side}"
-
-
-def example_title(example: Example) -> str:
-    """Say which case is shown and how well it is predicted."""
-    shift = f", {example.shift}" if example.shift else ""
-    mean = "mean " if len(example.exact) > 1 else ""
-    return f"{example.rank}: case {example.index}{shift}, {mean}rel_l2 {example.errors['rel_l2'].mean():.2%}"

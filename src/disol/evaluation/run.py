@@ -1,112 +1,146 @@
-"""A model running over one file, a batch of cases at a time."""
+"""A network running over files, a batch of cases at a time."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from disol.data import DeviceCases, Store
 from disol.data.dataset import Batch, read_cases
+from disol.errors import DisolError
 from disol.evaluation.metrics import coverage, measure_amplitudes, measure_patterns
 from disol.evaluation.results import Example, FileEvaluation
-from disol.models import Network
+from disol.models import Checkpoint, count_parameters, resolve
+from disol.models.handle import Handle
+from disol.problems import Problem
+from disol.problems.table import find_conventions
 
 Measured = dict[str, Float[np.ndarray, "frame case"]]
+
+
+def match_files(handle: Handle, stores: Sequence[Store], own: Problem | None) -> list[Checkpoint]:
+    """Return the checkpoint for each file, which must hold what the model was trained for.
+
+    A module without a checkpoint is taken to be made for each of the files.
+    """
+    bare = isinstance(handle, nn.Module) and not isinstance(getattr(handle, "checkpoint", None), Checkpoint)
+    checkpoint = None if bare else resolve(handle, problem=own)
+    matched = []
+    for store in stores:
+        settings = store.settings
+        problem = settings.find_problem(store.path, own if checkpoint is None else checkpoint.problem)
+        conventions = find_conventions(settings.conventions, problem)
+        if checkpoint is None:
+            found = resolve(handle, problem=problem, conventions=conventions, resolution=settings.resolution)
+        else:
+            found = checkpoint
+            found.require_match(problem, conventions, store.path, settings.normalisation)
+        matched.append(found)
+    return matched
+
+
+def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Say what is known about a model; of a module without a checkpoint nothing that was assumed."""
+    known = asdict(checkpoint.card)
+    size = {"num_parameters": count_parameters(checkpoint.network)}
+    if checkpoint.path is None:
+        return {name: known[name] for name in ("model", "model_config", "channels", "fields")} | size
+    return {"checkpoint": str(checkpoint.path), **known, **size}
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """What is to be evaluated.
 
-    positions   of the cases in the file
-    frames      of a transient problem, None for a steady one
-    size        cases predicted at once
+    predicts     "pattern" or "log-amplitude"
+    problem      of the file
+    positions    of the cases in the file
+    frames       to evaluate; a steady problem has one, number 0
+    batch_size   cases predicted at once
     """
 
-    model: Network
+    network: nn.Module
+    predicts: str
     device: torch.device
     store: Store
+    problem: Problem
     positions: Int[np.ndarray, " case"]
-    frames: list[int] | None
-    size: int
-
-    @property
-    def times(self) -> tuple[float | None, ...]:
-        """Seconds of each frame."""
-        return (None,) if self.frames is None else tuple(self.store.settings.times[frame] for frame in self.frames)
+    frames: list[int]
+    batch_size: int
 
     def evaluate(self, name: str, advance: Callable[[int], None]) -> FileEvaluation:
         """Measure every case, then predict the best, median and worst ones again to show them."""
-        values = self.measure(advance)
+        values = self._measure(advance)
         covered = values.pop("coverage")[0]
         known = self.store.read(self.positions, "index", "outline", "shift")
         shift = tuple(self.store.settings.shifts[code] for code in known["shift"])
-        ranks = rank_cases(values["rel_l2"]) if self.model.predicts == "pattern" else {}
-        examples = tuple(self.example(rank, case, shift[case], values) for rank, case in ranks.items())
+        ranks = rank_cases(values["rel_l2"]) if self.predicts == "pattern" else {}
+        times = self.store.settings.times or (None,)
         return FileEvaluation(
             name,
             self.store.path,
             self.store.settings,
+            self.problem,
             known["index"],
             shift,
             known["outline"],
             covered,
-            self.times,
+            tuple(times[frame] for frame in self.frames),
             values,
-            examples,
+            tuple(self._keep(rank, case, shift[case], values) for rank, case in ranks.items()),
         )
 
-    def measure(self, advance: Callable[[int], None]) -> Measured:
+    def _measure(self, advance: Callable[[int], None]) -> Measured:
         """Predict and measure all cases, the size of their domains included."""
         parts: list[Measured] = []
-        for start in range(0, len(self.positions), self.size):
-            cases = self.positions[start : start + self.size]
-            frames = [self.measure_batch(batch, prediction) for batch, prediction in self.predictions(cases)]
+        for start in range(0, len(self.positions), self.batch_size):
+            cases = self.positions[start : start + self.batch_size]
+            frames = [self._measure_batch(batch, prediction) for batch, prediction in self._predictions(cases)]
             parts.append({name: torch.stack([frame[name] for frame in frames]).cpu().numpy() for name in frames[0]})
             advance(len(cases))
         return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
 
-    def measure_batch(self, batch: Batch, prediction: Float[Tensor, "case ..."]) -> dict[str, Float[Tensor, " case"]]:
+    def _measure_batch(self, batch: Batch, prediction: Float[Tensor, "case ..."]) -> dict[str, Float[Tensor, " case"]]:
         """Compare predictions with what the file holds."""
-        if self.model.predicts == "pattern":
+        if self.predicts == "pattern":
             measured = measure_patterns(prediction, batch["target"], batch["domain"], self.store.settings.fields)
         else:
             measured = measure_amplitudes(prediction, batch["amplitude"])
         return {"coverage": coverage(batch["domain"]), **measured}
 
-    def predictions(self, positions: Int[np.ndarray, " case"]) -> Iterator[tuple[Batch, Float[Tensor, "case ..."]]]:
+    def _predictions(self, positions: Int[np.ndarray, " case"]) -> Iterator[tuple[Batch, Float[Tensor, "case ..."]]]:
         """Predict cases, at one frame after the other, and give them with what the file holds."""
         arrays = {name: values.to(self.device) for name, values in read_cases(self.store, positions).items()}
         cases = DeviceCases(self.store.settings, arrays)
-        for frame in [None] if self.frames is None else self.frames:
-            frames = None if frame is None else torch.full((len(cases),), frame)
-            batch = cases.batch(torch.arange(len(cases)), frames=frames)
-            yield batch, self.predict(batch["inputs"])
+        for frame in self.frames:
+            batch = cases.batch(torch.arange(len(cases)), frames=torch.full((len(cases),), frame))
+            yield batch, self._predict(batch["inputs"])
 
     @torch.no_grad()
-    def predict(self, inputs: Float[Tensor, "case channel height width"]) -> Float[Tensor, "case ..."]:
-        """Run the model."""
+    def _predict(self, inputs: Float[Tensor, "case channel height width"]) -> Float[Tensor, "case ..."]:
         try:
-            return self.model(inputs)
+            return self.network(inputs)
         except torch.OutOfMemoryError as error:
-            raise ValueError(
-                f"A batch of {len(inputs)} cases does not fit into the memory of {self.device}. Use a smaller batch."
+            raise DisolError(
+                f"A batch of {len(inputs)} cases does not fit into the memory of {self.device}. "
+                "Use a smaller batch_size."
             ) from error
 
-    def example(self, rank: str, case: int, shift: str, values: Measured) -> Example:
+    def _keep(self, rank: str, case: int, shift: str, values: Measured) -> Example:
         """Keep one case with its prediction."""
-        shown = list(self.predictions(self.positions[[case]]))
+        shown = list(self._predictions(self.positions[[case]]))
         first = shown[0][0]
         return Example(
             rank=rank,
             index=int(first["index"]),
             shift=shift,
-            channels=self.model.channels,
+            problem=self.problem,
             inputs=first["inputs"][0].cpu().numpy(),
-            exact=torch.cat([batch["target"] for batch, _ in shown]).cpu().numpy(),
+            reference=torch.cat([batch["target"] for batch, _ in shown]).cpu().numpy(),
             prediction=torch.cat([prediction for _, prediction in shown]).float().cpu().numpy(),
             amplitude=first["amplitude"].cpu().numpy().reshape(-1),
             errors={name: measured[:, case] for name, measured in values.items()},

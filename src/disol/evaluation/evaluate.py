@@ -1,0 +1,226 @@
+"""Evaluating a model on files of cases: what is asked for is checked before torch is imported."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Int
+
+from disol import _checks as checks
+from disol._devices import find_device
+from disol._progress import shown_progress
+from disol.data import Store, StoreSettings, open_store
+from disol.data.recipe import SPLITS
+from disol.errors import DisolError
+from disol.evaluation.results import Evaluation, FileEvaluation
+from disol.models.pretrained import find_folder
+from disol.problems import Problem
+from disol.problems.table import find_problem
+
+if TYPE_CHECKING:
+    from disol.models import Checkpoint
+    from disol.models.handle import Handle
+
+SHOWN_TIMES = (2.0, 8.0, 14.0, 20.0, 30.0, 40.0, 50.0)  # seconds; those after 20 s lie beyond training
+ASSUMED = "The model does not say what it was trained on: the problem and conventions of the files are assumed."
+COMPONENT_PATTERNS = (
+    "Patterns are ½ + ½ U / max |U| for each component, and errors are those of these patterns as stored: absolute "
+    "ones are half of those of U / max |U|, and relative ones are measured against a pattern that is ½ where U is 0."
+)
+RUN_DATA = "data."  # how a training run names the settings of its file
+FREE_SETTINGS = ("num_cases", "resolution")  # they leave alone what is drawn for each case
+
+
+def evaluate(
+    model: "Handle",
+    data_files: str | Path | Sequence[str | Path],
+    *,
+    device: str = "auto",
+    batch_size: int = 64,
+    split: str | None = None,
+    frames: Sequence[float] | str | None = None,
+    out: str | Path | None = None,
+    progress: bool = True,
+    problem: str | Problem | None = None,
+) -> Evaluation:
+    """Measure how far the predictions of a model are from the solutions in files of cases.
+
+    model        the name of a shipped model, the folder of a run, what `disol.load` returns, a `Checkpoint`, or any
+                 `nn.Module` that maps the channels of the files to their fields
+    device       "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:NUMBER"
+    batch_size   cases predicted at once; the numbers do not depend on it
+    split        "train", "validation" or "all"; default: the validation split of the training file, all of any other
+    frames       of a transient problem, in seconds; 2, 8, 14, 20, 30, 40 and 50 s unless given, or "all"
+    out          a folder for tables and pictures, where they replace those of an earlier evaluation
+    progress     show a progress bar, in a terminal or a notebook
+    problem      of the files, if it is one's own; a model of one's own problem needs it too
+    """
+    batch_size = checks.count("batch_size", batch_size)
+    stores = [open_store(path) for path in _list_files(data_files)]
+    chosen_frames = [_choose_frames(store, frames) for store in stores]
+    if split is not None:
+        stores[0].positions(split)  # refuses an unknown one
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise DisolError(f"Results go into a folder, but {out} is a file.")
+    own = None if problem is None else find_problem(problem)
+    handle = find_folder(model) if isinstance(model, str | Path) else model
+    target = find_device(device)
+
+    running = import_module("disol.evaluation.run")  # from here on with torch
+    checkpoints = running.match_files(handle, stores, own)
+    checkpoint = checkpoints[0]
+    network = deepcopy(checkpoint.network).to(target).eval()
+    seen = [find_seen_cases(checkpoint.metrics, store.settings) for store in stores]
+    splits = tuple(split or ("validation" if known.is_training_file else "all") for known in seen)
+    runs = [
+        running.Run(
+            network=network,
+            predicts=checkpoint.predicts,
+            device=target,
+            store=store,
+            problem=matched.problem,
+            positions=_choose_cases(store, part, checkpoint.predicts),
+            frames=kept,
+            batch_size=batch_size,
+        )
+        for store, matched, part, kept in zip(stores, checkpoints, splits, chosen_frames, strict=True)
+    ]
+    with shown_progress("cases", sum(len(run.positions) for run in runs), wanted=progress) as bar:
+        files = tuple(run.evaluate(name, bar.advance) for run, name in zip(runs, distinct_names(stores), strict=True))
+    notes = [note for store in stores for note in _note_match(checkpoint, store)]
+    notes += [note for file, known in zip(files, seen, strict=True) for note in _note_training(file, known, split)]
+    notes += [
+        note for store, file, part in zip(stores, files, splits, strict=True) for note in _note_cases(store, file, part)
+    ]
+    evaluation = Evaluation(
+        model=running.describe_checkpoint(checkpoint),
+        predicts=checkpoint.predicts,
+        splits=splits,
+        device=str(target),
+        files=files,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+    if out is not None:
+        import_module("disol.evaluation.report").write_evaluation(evaluation, out)
+    return evaluation
+
+
+@dataclass(frozen=True)
+class SeenCases:
+    """Numbers of the cases that a model and a file have in common.
+
+    numbers            those it was trained on, in the whole of its training file
+    is_training_file   the file is that one
+    """
+
+    numbers: Int[np.ndarray, " case"]
+    is_training_file: bool
+
+    def count(self, evaluated: Int[np.ndarray, " case"]) -> int:
+        """Count those among the cases evaluated."""
+        return int(np.isin(evaluated, self.numbers).sum())
+
+
+def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> SeenCases:
+    """Compare the settings of a file with those of the training file, where the metrics of a checkpoint hold them.
+
+    A case is a function of its file's settings and its number: files that differ in their size or their resolution
+    alone share cases, for every resolution shows the same case.
+    """
+    run = metrics.get("run")
+    known = run if isinstance(run, dict) else {}
+    trained = {name.removeprefix(RUN_DATA): value for name, value in known.items() if name.startswith(RUN_DATA)}
+    stored = {name: value for name, value in asdict(settings).items() if name != "package_version"}
+    free = {name: trained.get(name) for name in FREE_SETTINGS}
+    if not isinstance(free["num_cases"], int) or {**json.loads(json.dumps(stored)), **free} != trained:
+        return SeenCases(np.zeros(0, dtype=np.int64), is_training_file=False)
+    codes = replace(settings, num_cases=free["num_cases"]).split_codes
+    is_training_file = all(stored[name] == free[name] for name in FREE_SETTINGS)
+    return SeenCases(np.flatnonzero(codes == SPLITS.index("train")), is_training_file)
+
+
+def distinct_names(stores: Sequence[Store]) -> list[str]:
+    """Return a short name for each file; those that share theirs are numbered."""
+    names = [store.path.stem for store in stores]
+    repeated = {name for name, times in Counter(names).items() if times > 1}
+    return [
+        f"{name}-{names[: position + 1].count(name)}" if name in repeated else name
+        for position, name in enumerate(names)
+    ]
+
+
+def _list_files(data_files: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    paths = [data_files] if isinstance(data_files, str | Path) else list(data_files)
+    if not paths:
+        raise DisolError("An evaluation needs one file of cases or more, got none. Pass files made by generate.")
+    return paths
+
+
+def _choose_frames(store: Store, asked: Sequence[float] | str | None) -> list[int]:
+    """Return which stored frames to evaluate; a steady problem has one."""
+    stored = store.settings.times
+    if not stored:
+        if asked is not None:
+            raise DisolError(f"{store.settings.problem} is steady and has no frames. Leave frames out.")
+        return [0]
+    if asked is None:
+        asked = [time for time in SHOWN_TIMES if time in stored] or "all"
+    if isinstance(asked, str):
+        if asked != "all":
+            raise DisolError(f"frames must be seconds, such as [2, 20, 50], or 'all', got {asked!r}.")
+        return list(range(len(stored)))
+    missing = [f"{time:g}" for time in asked if time not in stored]
+    if missing or not len(asked):
+        span = f"{len(stored)} frames from {stored[0]:g} s to {stored[-1]:g} s"
+        raise DisolError(f"{store.path} has {span}, got {', '.join(missing) or 'none'}.")
+    return [stored.index(time) for time in asked]
+
+
+def _choose_cases(store: Store, split: str, predicts: str) -> Int[np.ndarray, " case"]:
+    """Return where the cases of a split are; a zero field has no ln u_lim to predict and is left out."""
+    positions = store.positions(split)
+    if predicts == "log-amplitude":
+        amplitude = store.read(positions, "amplitude")["amplitude"].reshape(len(positions), -1)
+        positions = positions[amplitude.max(axis=1, initial=0.0) > 0]
+    if not len(positions):
+        raise DisolError(f"{store.path} has no case to evaluate in the split {split!r}. Use another split or file.")
+    return positions
+
+
+def _note_match(checkpoint: "Checkpoint", store: Store) -> Iterator[str]:
+    """Say in what a file is unlike what the model was trained on, and how its patterns are scaled."""
+    if checkpoint.path is None:
+        yield ASSUMED
+    if checkpoint.predicts == "pattern" and store.settings.normalisation.per_component:
+        yield COMPONENT_PATTERNS
+    side, trained = store.settings.resolution, checkpoint.resolution
+    if checkpoint.path is not None and side != trained:
+        yield f"{store.path} has a grid of {side} x {side}, the model was trained on {trained} x {trained}."
+
+
+def _note_training(file: FileEvaluation, seen: SeenCases, split: str | None) -> Iterator[str]:
+    """Say which cases the model knows from its training."""
+    if seen.is_training_file and split is None:
+        yield f"The model was trained on {file.path}: its validation split is evaluated by default."
+    count = seen.count(file.index)
+    if count:
+        yield (
+            f"The model was trained on {count} of these {len(file)} cases of {file.path}. "
+            "Generate cases for tests with another seed."
+        )
+
+
+def _note_cases(store: Store, file: FileEvaluation, split: str) -> Iterator[str]:
+    """Say which cases were left out, and which predictions are no numbers."""
+    left_out = len(store.positions(split)) - len(file)
+    if left_out:
+        yield f"{left_out} cases of {file.path} have a zero solution, and no amplitude to predict: they are left out."
+    broken = int((~np.isfinite(np.stack([*file.values.values()]))).any(axis=(0, 1)).sum())
+    if broken:
+        yield f"The predictions for {broken} of {len(file)} cases of {file.path} hold NaN or infinite values."

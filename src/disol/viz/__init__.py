@@ -1,0 +1,6 @@
+"""Pictures of cases, of solutions, and of how far predictions are from their references."""
+
+from disol.viz.cases import plot_case
+from disol.viz.solutions import animate, as_html, plot_comparison, plot_solution
+
+__all__ = ["animate", "as_html", "plot_case", "plot_comparison", "plot_solution"]

@@ -1,0 +1,130 @@
+"""Errors: how far a prediction is from its reference, and pictures of how errors are spread over cases and time."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from disol.problems.problem import TRAINED_UNTIL
+from disol.viz.panels import new_figure
+
+COLOURS = ("#00798c", "#d1495b", "#edae49", "#7b4fa3", "#3a7d44", "#8a5a44", "#5c6b8a", "#c06c9c")
+QUIET = "#808890"
+SMALLEST = 1e-7  # float32 patterns cannot agree better, and a logarithmic axis has no 0
+MOST_BINS = 40
+
+Errors = Float[np.ndarray, "..."]
+
+
+def relative_error(prediction: Float[np.ndarray, "*shape"], reference: Float[np.ndarray, "*shape"]) -> float:
+    """‖Û − U‖₂ / ‖U‖₂; where U = 0 it is 0 for Û = 0 and 1 for any other Û. NaN propagates."""
+    unit = float(np.abs(reference).max(initial=0.0)) or 1.0  # squares of very small or large values are no numbers
+    error, size = np.linalg.norm(prediction / unit - reference / unit), np.linalg.norm(reference / unit)
+    if size == 0:
+        return 0.0 if error == 0 else float(error / error)
+    return float(error / size)
+
+
+def percent(error: float) -> str:
+    """Write an error with two digits that count."""
+    value = 100 * error
+    return f"{value:.{0 if value >= 10 else 1}f} %" if value >= 1 else f"{value:.2g} %"
+
+
+def plot_spread(errors: Mapping[str, Errors], label: str, title: str, *, managed: bool = True) -> Figure:
+    """Draw how errors, by the name of what they belong to, are spread over cases: histograms that add up to 1."""
+    finite = {name: np.clip(values[np.isfinite(values)], SMALLEST, None) for name, values in errors.items()}
+    bins = _divide(np.concatenate(list(finite.values())))
+    figure, axes = _begin(title, managed=managed)
+    for position, (name, values) in enumerate(finite.items()):
+        colour = _colour(position)
+        if not len(values):
+            axes.plot([], [], color=colour, label=f"{name}: no finite error")
+            continue
+        median, p95 = np.percentile(values, [50, 95])
+        share = np.full(len(values), 1 / len(values))
+        explained = f"{name}: mean {values.mean():.2g}, median {median:.2g}, p95 {p95:.2g}"
+        axes.hist(values, bins, weights=share, histtype="stepfilled", color=colour, alpha=0.35, label=explained)
+        axes.hist(values, bins, weights=share, histtype="step", color=colour)
+        axes.axvline(median, color=colour, linestyle="--", linewidth=1)
+    axes.set(xscale="log", xlabel=f"{label} (dashed: median)", ylabel="share of cases")
+    _label_decades(axes.xaxis, bins[0], bins[-1])
+    _explain_below(figure)
+    return figure
+
+
+def plot_over_time(
+    errors: Mapping[str, tuple[Float[np.ndarray, " frame"], Float[np.ndarray, "frame case"]]],
+    label: str,
+    title: str,
+    *,
+    managed: bool = True,
+) -> Figure:
+    """Draw the median of errors at each time, given in seconds, in a band that holds nine cases of ten."""
+    figure, axes = _begin(title, managed=managed)
+    for position, (name, (times, values)) in enumerate(errors.items()):
+        order = np.argsort(times)
+        with np.errstate(invalid="ignore"):  # infinite errors have no percentiles between them
+            low, median, high = np.percentile(np.clip(values, SMALLEST, None), [5, 50, 95], axis=1)[:, order]
+        axes.plot(times[order], median, color=_colour(position), marker="o", markersize=3, label=name)
+        axes.fill_between(times[order], low, high, color=_colour(position), alpha=0.2, linewidth=0)
+    axes.axvline(TRAINED_UNTIL, color=QUIET, linestyle=":", linewidth=1)
+    axes.text(
+        TRAINED_UNTIL, 0.98, " training ends", transform=axes.get_xaxis_transform(), va="top", size=7, color=QUIET
+    )
+    if not any(np.isfinite(values).any() for _, values in errors.values()):
+        axes.set_ylim(SMALLEST, 1.0)  # a logarithmic axis needs limits even if there is nothing to show
+    axes.set(yscale="log", xlabel="t in s", ylabel=f"{label}: median, 5 % to 95 %")
+    _label_decades(axes.yaxis, *axes.get_ylim())
+    _explain_below(figure)
+    return figure
+
+
+def plot_agreement(
+    pairs: Mapping[str, tuple[Errors, Errors]], label: str, title: str, *, managed: bool = True
+) -> Figure:
+    """Draw predicted against reference values, given in this order; names may say how well they agree."""
+    figure, axes = _begin(title, height=5.4, managed=managed)
+    for position, (name, (predicted, reference)) in enumerate(pairs.items()):
+        axes.scatter(reference, predicted, s=8, alpha=0.6, linewidths=0, color=_colour(position), label=name)
+    references = np.concatenate([reference.ravel() for _, reference in pairs.values()])
+    ends = (float(references.min()), float(references.max()))
+    axes.plot(ends, ends, color="#404850", linewidth=0.8, linestyle="--", label="predicted = true")
+    axes.set(xlabel=f"true {label}", ylabel=f"predicted {label}")
+    _explain_below(figure)
+    return figure
+
+
+def _begin(title: str, height: float = 4.0, *, managed: bool) -> tuple[Figure, Axes]:
+    figure = new_figure((6.4, height), managed=managed)
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=10)
+    return figure, axes
+
+
+def _divide(errors: Float[np.ndarray, " error"]) -> list[float]:
+    """Divide the range of errors evenly on a logarithmic axis, more finely for more cases."""
+    low, high = (float(errors.min()), float(errors.max())) if len(errors) else (SMALLEST, 1.0)
+    count = int(np.clip(2 * np.sqrt(len(errors)), 8, MOST_BINS))
+    return np.geomspace(low / 1.05, high * 1.05, count + 1).tolist()
+
+
+def _explain_below(figure: Figure) -> None:
+    """Explain the colours below a picture, where they hide nothing."""
+    figure.legend(loc="outside lower center", fontsize=8, frameon=False)
+
+
+def _label_decades(axis: Axis, low: float, high: float) -> None:
+    """Label a logarithmic axis at powers of ten, and between them where it spans few."""
+    between = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high < 10 * low else (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=between))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _colour(position: int) -> str:
+    return COLOURS[position % len(COLOURS)]

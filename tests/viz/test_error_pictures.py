@@ -1,0 +1,65 @@
+"""Errors are what their equations say, and pictures of them show every case."""
+
+import numpy as np
+import pytest
+from solved_cases import predicted, solved
+
+from disol.viz.errors import percent, plot_agreement, plot_over_time, plot_spread, relative_error
+from disol.viz.solutions import frame_errors
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-300, 1e300])
+def test_an_error_does_not_depend_on_the_size_of_a_solution(size):
+    reference = size * np.random.default_rng(0).uniform(-1, 1, (1, 8, 8))
+    assert relative_error(1.1 * reference, reference) == pytest.approx(0.1)
+
+
+def test_a_zero_solution_is_met_by_zero_alone():
+    zero = np.zeros((1, 8, 8))
+    assert relative_error(zero, zero) == 0
+    assert relative_error(zero + 1e-30, zero) == 1
+
+
+def test_nan_propagates():
+    assert np.isnan(relative_error(np.full(3, np.nan), np.ones(3)))
+    assert np.isnan(relative_error(np.full(3, np.nan), np.zeros(3)))
+
+
+def test_every_time_has_an_error_of_its_own():
+    exact = solved("heat")
+    growing = predicted(exact).field * np.array([1.1, 1.21, 1.32])[:, None, None, None]
+    prediction = type(exact)(exact.case, growing, exact.amplitude)
+    assert frame_errors(prediction, exact) == pytest.approx([0.1, 0.21, 0.32])
+
+
+def test_percentages_have_two_digits_that_count():
+    assert [percent(error) for error in (0.5, 0.1234, 0.0567, 0.00123, 0.0)] == [
+        "50 %", "12 %", "5.7 %", "0.12 %", "0 %",
+    ]  # fmt: skip
+
+
+def test_the_bars_of_a_histogram_add_up_to_one():
+    rng = np.random.default_rng(0)
+    errors = {"many": rng.lognormal(size=300), "few": np.array([0.5]), "broken": np.array([np.nan])}
+    figure = plot_spread(errors, "rel_l2", "title", managed=False)
+    axes = figure.axes[0]
+    assert [float(line.get_xdata()[0]) for line in axes.lines if line.get_linestyle() == "--"] == pytest.approx(
+        [np.median(errors["many"]), 0.5]
+    )
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert any(label.startswith("few: mean 0.5, median 0.5") for label in labels)
+    assert "broken: no finite error" in labels
+
+
+def test_errors_over_time_are_shown_in_their_order():
+    times, errors = np.array([20.0, 2.0]), np.array([[0.2, 0.4], [0.02, 0.04]])
+    figure = plot_over_time({"file": (times, errors)}, "rel_l2", "title", managed=False)
+    line = figure.axes[0].lines[0]
+    assert line.get_xdata().tolist() == [2, 20]
+    assert line.get_ydata() == pytest.approx([0.03, 0.3])
+
+
+def test_agreement_shows_predicted_over_true_values():
+    figure = plot_agreement({"file": (np.array([1.0, 3.0]), np.array([1.0, 2.0]))}, "ln u", "title", managed=False)
+    assert figure.axes[0].collections[0].get_offsets().tolist() == [[1, 1], [2, 3]]
+    assert figure.axes[0].get_xlabel() == "true ln u"
