@@ -1,4 +1,4 @@
-"""Small files of cases, made once, and runs that take a second."""
+"""Small files of cases, made once, runs that take a second, and a clock that no machine is too slow for."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +8,7 @@ import torch
 
 from disol.data import generate
 from disol.training import RunReport, train
+from disol.training.loop import Training
 
 SMALL = {"width": 4, "depth": 2, "gated_skips": 1}
 
@@ -43,7 +44,38 @@ def train_small(file_of: Callable[..., Path], tmp_path: Path) -> Callable[..., R
 
     def run(name: str = "run", *changes: str, problem: str = "poisson", epochs: int = 4, **options) -> RunReport:
         options = {"model_settings": SMALL, "device": "cpu", **options}
-        overrides = ["train.batch=8", f"train.epochs={epochs}", *changes]
+        overrides = ["train.batch_size=8", f"train.epochs={epochs}", *changes]
         return train(problem, file_of(problem), tmp_path / name, overrides=overrides, **options)
 
     return run
+
+
+class FakeClock:
+    """Tells how long a run has taken on a machine where each step takes 50 ms and each validation 100 ms."""
+
+    step = 0.05
+    validation = 0.1
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def fake_clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """Let runs read a clock that only their own work moves."""
+    clock = FakeClock()
+
+    def taking(seconds: float, work: Callable) -> Callable:
+        def timed(*arguments):
+            clock.seconds += seconds
+            return work(*arguments)
+
+        return timed
+
+    for name, seconds in (("step", clock.step), ("try_step", clock.step), ("validate", clock.validation)):
+        monkeypatch.setattr(Training, name, taking(seconds, getattr(Training, name)))
+    monkeypatch.setattr("disol.training.run._read_time", clock)
+    return clock

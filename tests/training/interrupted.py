@@ -9,7 +9,7 @@ import torch
 
 from disol.models import load_checkpoint
 from disol.training import read_history
-from disol.training.run import Run
+from disol.training.epochs import Run
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def losses(folder: Path) -> list[tuple[float, float, float]]:
     return [(record.train_loss, record.validation_loss, record.learning_rate) for record in read_history(folder)]
 
 
-def assert_same_result(first: Path, second: Path) -> None:
+def assert_same_result(first: Path, second: Path, model=None) -> None:
     assert losses(first) == losses(second)
-    ours, theirs = (load_checkpoint(folder).model.state_dict() for folder in (first, second))
+    ours, theirs = (load_checkpoint(folder, model=model).network.state_dict() for folder in (first, second))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -9,18 +9,26 @@ from torch import nn
 
 from disol.data import CaseDataset
 from disol.models import create_model
+from disol.problems.conventions import PAPER
+from disol.problems.table import find_problem
+from disol.training.augmentation import IDENTITY, Symmetries
+from disol.training.batches import plan_epoch, validation_batches
 from disol.training.config import RECIPES, TrainSettings
-from disol.training.devices import launch
-from disol.training.loop import Training, affordable_trials, clip_gradients, decay_at, move_average, precision_on
-from disol.training.plan import Share, plan_epoch, validation_batches
-from disol.training.symmetry import IDENTITY, Symmetries
+from disol.training.distributed import Processes, join_processes
+from disol.training.loop import Training, affordable_trials, clip_gradients, precision_on
+from disol.training.optimisers import EMA
 
 SMALL = {"width": 4, "depth": 2, "gated_skips": 1}
 
 
 def training_of(**settings) -> Training:
     torch.manual_seed(0)
-    return Training(launch("cpu"), create_model("disol", "poisson", **SMALL), TrainSettings(**settings))
+    return Training(join_processes("cpu"), create_model("disol", "poisson", **SMALL), TrainSettings(**settings))
+
+
+def still(cases) -> Symmetries:
+    """Leave cases as they are."""
+    return Symmetries.of(find_problem(cases.settings.problem), PAPER, cases.settings.resolution, "cpu", [IDENTITY])
 
 
 @pytest.fixture
@@ -57,12 +65,26 @@ def test_a_published_step_is_one_of_plain_adam(batch: dict[str, torch.Tensor]) -
 
 
 def test_the_moving_average_forgets_where_it_started() -> None:
-    averaged, weights = [torch.tensor(5.0)], [torch.tensor(1.0)]
-    for step in range(1, 200):
-        move_average(averaged, weights, decay_at(step, 0.999))
-    assert float(averaged[0]) == pytest.approx(1.0, abs=1e-3)
-    assert decay_at(10**6, 0.999) == 0.999
-    assert decay_at(1, 0.0) == 0.0
+    network = nn.Linear(1, 1, bias=False)
+    network.weight.data.fill_(5.0)
+    ema = EMA(network, 0.999)
+    network.weight.data.fill_(1.0)
+    ema.update_parameters(network)
+    assert float(ema.module.weight) == pytest.approx(1.0 + 4.0 * 2 / 11)
+    for _ in range(198):
+        ema.update_parameters(network)
+    assert float(ema.module.weight) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(("decay", "kept"), [(0.999, 0.999), (0.0, 0.0)])
+def test_the_moving_average_has_its_decay_in_the_end(decay: float, kept: float) -> None:
+    network = nn.Linear(1, 1, bias=False)
+    network.weight.data.fill_(0.0)
+    ema = EMA(network, decay)
+    ema.n_averaged.fill_(10**6)
+    network.weight.data.fill_(1.0)
+    ema.update_parameters(network)
+    assert float(ema.module.weight) == pytest.approx(1 - kept)
 
 
 def test_gradients_are_shortened_only_if_asked() -> None:
@@ -75,8 +97,8 @@ def test_gradients_are_shortened_only_if_asked() -> None:
 
 def test_an_epoch_is_a_function_of_seed_and_number(file_of: Callable[..., Path]) -> None:
     cases = CaseDataset(file_of("heat"), "train").to_device("cpu")
-    symmetries = Symmetries.of((IDENTITY,), cases.settings, "cpu")
-    plans = [plan_epoch(cases, symmetries, seed=seed, epoch=epoch, batch=5) for seed, epoch in ((1, 2), (1, 2), (2, 1))]
+    seeds = ((1, 2), (1, 2), (2, 1))
+    plans = [plan_epoch(cases, still(cases), seed=seed, epoch=epoch, batch_size=5) for seed, epoch in seeds]
     assert torch.equal(plans[0].indices, plans[1].indices)
     assert torch.equal(plans[0].frames, plans[1].frames)
     assert not torch.equal(plans[0].indices, plans[2].indices)
@@ -91,7 +113,7 @@ def test_validation_counts_each_case_once(file_of: Callable[..., Path], processe
     cases = dataset.to_device("cpu", first=len(dataset) - fewer)
     seen = []
     for rank in range(processes):
-        for batch, counts in validation_batches(cases, 6, Share(rank, processes)):
+        for batch, counts in validation_batches(cases, 6, Processes(torch.device("cpu"), rank, processes).own):
             assert len(counts) == 6 // processes
             seen += batch["index"][counts].tolist()
     assert sorted(seen) == sorted(cases.arrays["index"].tolist())
@@ -115,9 +137,9 @@ def test_every_process_tries_as_many_steps_as_the_first_one_says(
 ) -> None:
     training, tried = training_of(), []
     monkeypatch.setattr("disol.training.loop.TRIAL_STEPS", 2)  # what this process would choose
-    monkeypatch.setattr(training.fabric, "broadcast", lambda own: 4)
+    monkeypatch.setattr(Processes, "broadcast", lambda processes, own: 4)
     monkeypatch.setattr(training, "try_step", tried.append)
-    assert training.try_steps(batch) >= 0
+    assert training.try_steps(batch, lambda: 0.0) == 0
     assert len(tried) == 4 + 1  # the first one compiles
 
 
@@ -141,12 +163,12 @@ def test_training_needs_no_frame_after_20_seconds(file_of: Callable[..., Path]) 
     for split in ("train", "validation"):
         dataset = CaseDataset(file_of("heat"), split)
         whole, trained = dataset.to_device("cpu"), dataset.to_device("cpu", trained_frames_only=True)
-        symmetries = Symmetries.of((IDENTITY,), whole.settings, "cpu")
-        plans = [plan_epoch(cases, symmetries, seed=1, epoch=0, batch=8) for cases in (whole, trained)]
+        symmetries = still(whole)
+        plans = [plan_epoch(cases, symmetries, seed=1, epoch=0, batch_size=8) for cases in (whole, trained)]
         seen, expected = (
             [
-                *plan.batches(cases, symmetries, Share()),
-                *(batch for batch, _ in validation_batches(cases, 8, Share())),
+                *plan.batches(cases, symmetries),
+                *(batch for batch, _ in validation_batches(cases, 8)),
             ]
             for plan, cases in zip(plans, (whole, trained), strict=True)
         )

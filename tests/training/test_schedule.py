@@ -9,51 +9,68 @@ from hypothesis import strategies as st
 
 from disol.training.clock import FINISHING, Clock
 from disol.training.config import RECIPES, TrainSettings
-from disol.training.schedule import Curve, Plateau, schedule_of
+from disol.training.optimisers import Decay, Plateau, Schedule, make_schedule
+
+
+def optimizer_at(rate: float) -> torch.optim.Optimizer:
+    return torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=rate)
+
+
+def rate_at(schedule: Schedule, optimizer: torch.optim.Optimizer, progress: float) -> float:
+    schedule.before_step(progress)
+    return optimizer.param_groups[0]["lr"]
 
 
 @given(st.lists(st.floats(0.1, 10.0), max_size=80), st.integers(0, 4))
 def test_a_plateau_is_that_of_torch(losses: list[float], patience: int) -> None:
-    ours = Plateau(factor=0.5, patience=patience)
-    optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1.0)
+    moved, optimizer = optimizer_at(1.0), optimizer_at(1.0)
+    ours = Plateau(moved, factor=0.5, patience=patience)
     theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=patience, eps=0.0)
     for loss in losses:
-        ours.observe(loss)
+        ours.after_epoch(loss)
         theirs.step(loss)
-        assert ours.share(0.0) == optimizer.param_groups[0]["lr"]
+        assert rate_at(ours, moved, 0.0) == optimizer.param_groups[0]["lr"]
 
 
 def test_the_published_rate_halves_after_eleven_epochs_without_a_gain() -> None:
-    schedule = schedule_of(RECIPES["published"])
-    shares = []
+    optimizer = optimizer_at(RECIPES["published"].learning_rate)
+    schedule = make_schedule(RECIPES["published"], optimizer)
+    rates = []
     for _ in range(24):
-        schedule.observe(1.0)
-        shares.append(schedule.share(0.5))
-    assert shares == [1.0] * 11 + [0.5] * 11 + [0.25] * 2
+        schedule.after_epoch(1.0)
+        rates.append(rate_at(schedule, optimizer, 0.5))
+    assert rates == [1e-4] * 11 + [0.5e-4] * 11 + [0.25e-4] * 2
 
 
 def test_a_restored_plateau_goes_on_waiting() -> None:
-    first, second = Plateau(0.5, 2), Plateau(0.5, 2)
+    optimizers = [optimizer_at(1.0), optimizer_at(1.0)]
+    first, second = (Plateau(optimizer, 0.5, 2) for optimizer in optimizers)
     for loss in (1.0, 1.0, 1.0):
-        first.observe(loss)
-    second.restore(first.state())
-    assert second == first
+        first.after_epoch(loss)
+    second.load_state_dict(first.state_dict())
+    assert second.state_dict() == first.state_dict()
+    second.after_epoch(1.0)
+    assert rate_at(second, optimizers[1], 0.0) == 0.5
+    assert rate_at(first, optimizers[0], 0.0) == 1.0
 
 
 @pytest.mark.parametrize("shape", ["cosine", "linear"])
 def test_a_curve_rises_to_its_peak_and_falls_to_its_end(shape: str) -> None:
-    curve = Curve(shape, warmup=0.1, final=0.01)
-    shares = [curve.share(number / 1000) for number in range(1001)]
+    optimizer = optimizer_at(0.0)
+    curve = Decay(optimizer, 1.0, shape, warmup=0.1, last=0.01)
+    shares = [rate_at(curve, optimizer, number / 1000) for number in range(1001)]
     assert shares[0] == 0.0
     assert shares[100] == max(shares) == 1.0
     assert shares[:101] == sorted(shares[:101])
     assert shares[100:] == sorted(shares[100:], reverse=True)
     assert math.isclose(shares[-1], 0.01)
-    assert math.isclose(curve.share(0.55), 0.505)
+    assert math.isclose(rate_at(curve, optimizer, 0.55), 0.505)
 
 
 def test_a_constant_rate_stays() -> None:
-    assert {schedule_of(TrainSettings(schedule="constant", warmup=0.0)).share(at / 9) for at in range(10)} == {1.0}
+    optimizer = optimizer_at(1.0)
+    schedule = make_schedule(TrainSettings(schedule="constant", warmup=0.0, learning_rate=2.0), optimizer)
+    assert {rate_at(schedule, optimizer, at / 9) for at in range(10)} == {2.0}
 
 
 def test_progress_over_epochs_is_even() -> None:
@@ -61,12 +78,6 @@ def test_progress_over_epochs_is_even() -> None:
     moments = [pace.progress(step) for pace in map(clock.pace, range(4)) for step in range(pace.batches)]
     assert moments == pytest.approx([number / 20 for number in range(20)])
     assert [clock.pace(epoch).is_last for epoch in range(4)] == [False, False, False, True]
-
-
-def test_the_time_that_is_left_is_that_of_the_epochs_that_are_left() -> None:
-    clock = Clock(epochs=4, num_batches=5)
-    clock.observe(batches=5, step_seconds=10.0, closing_seconds=2.0)
-    assert [clock.estimate_left(epoch) for epoch in range(1, 5)] == pytest.approx([36.0, 24.0, 12.0, 0.0])
 
 
 @given(step=st.floats(0.01, 3.0), closing=st.floats(0.0, 5.0), minutes=st.floats(0.5, 10.0), batches=st.integers(1, 50))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from disol.training import stacking
-from disol.training.stacking import Stacking
+from disol.training import muon
+from disol.training.muon import Stacking
 
 SHAPES = [(8, 3, 3, 3), (3, 40), (40, 3), (7, 9), (64, 72), (2, 2)]
 
@@ -31,7 +31,7 @@ def test_entries_are_laid_out_as_the_weights_and_come_back_as_they_were(memory_f
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_a_stack_holds_wide_matrices_and_zeros(memory_format, monkeypatch):
-    monkeypatch.setitem(stacking.SMALLEST_HEIGHT, "cpu", 6)
+    monkeypatch.setitem(muon.SMALLEST_HEIGHT, "cpu", 6)
     weights, together = filled(memory_format)
     (stack,) = together.stacks()
     assert stack.shape == (len(SHAPES), 64, 72)

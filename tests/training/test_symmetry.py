@@ -1,7 +1,7 @@
 """A symmetry turns an exactly solved case into an exactly solved case."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,17 +12,17 @@ from solved_case import SIDE, solved
 
 from disol import PROBLEMS, draw
 from disol.data import CaseDataset
-from disol.data.recipe import read_recipe
 from disol.fem import forms
+from disol.problems.conventions import CONVENTIONS, PAPER
+from disol.problems.elasticity import ElasticityProblem
 from disol.problems.scalar import ScalarProblem
-from disol.training.symmetry import IDENTITY, SQUARE_GROUP, Symmetries, elements_of
+from disol.training.augmentation import IDENTITY, SQUARE_GROUP, Element, Symmetries, find_symmetries
 
 SYMMETRIC = [("poisson", "paper"), ("heat", "paper"), ("elasticity", "paper"), ("elasticity", "published")]
 
 
 def symmetries(problem: str, conventions: str = "paper") -> Symmetries:
-    stored = read_recipe(problem, 0, None, conventions, SIDE).settings(1)
-    return Symmetries.of(elements_of(PROBLEMS[problem]), stored, "cpu")
+    return Symmetries.of(PROBLEMS[problem], CONVENTIONS[conventions], SIDE, "cpu")
 
 
 @pytest.mark.parametrize(("problem", "conventions"), SYMMETRIC)
@@ -40,11 +40,12 @@ def test_a_moved_case_has_the_moved_solution(problem: str, conventions: str, ind
 
 def test_a_mirrored_case_of_advection_has_another_solution() -> None:
     problem = "advection-diffusion-high"
-    stored = read_recipe(problem, 0, None, "paper", SIDE).settings(1)
     case = solved(problem, "paper", draw(problem, 7, 0, resolution=SIDE).inputs)
-    moved = Symmetries.of(SQUARE_GROUP, stored, "cpu").apply(case, torch.tensor([1]))
+    moved = Symmetries.of(PROBLEMS[problem], PAPER, SIDE, "cpu", SQUARE_GROUP).apply(case, torch.tensor([1]))
     assert (solved(problem, "paper", moved["inputs"][0].numpy())["target"] - moved["target"]).abs().max() > 1e-2
-    assert elements_of(PROBLEMS[problem]) == (IDENTITY,)
+    for name in ("advection-diffusion-low", problem):
+        for conventions in CONVENTIONS.values():
+            assert find_symmetries(PROBLEMS[name], conventions) == (IDENTITY,)
 
 
 def random_batch(file: Path) -> dict[str, torch.Tensor]:
@@ -105,9 +106,39 @@ def test_a_problem_of_ones_own_has_the_symmetries_of_its_matrix() -> None:
         **{each.name: getattr(PROBLEMS["poisson"], each.name) for each in fields(PROBLEMS["poisson"])}
     )
     expected = {element for element in SQUARE_GROUP if not element.transposed}
-    assert set(elements_of(own)) == expected
+    assert set(find_symmetries(own, PAPER)) == expected
 
 
 @pytest.mark.parametrize("problem", ["poisson", "heat", "elasticity"])
 def test_shipped_problems_without_a_direction_have_all_symmetries_of_the_square(problem: str) -> None:
-    assert elements_of(PROBLEMS[problem]) == SQUARE_GROUP
+    assert find_symmetries(PROBLEMS[problem], PAPER) == SQUARE_GROUP
+
+
+def test_a_flow_along_an_axis_leaves_the_reflection_in_that_axis() -> None:
+    flow = replace(PROBLEMS["advection-diffusion-low"], velocity=(1.0, 0.0))
+    for conventions in CONVENTIONS.values():
+        assert set(find_symmetries(flow, conventions)) == {IDENTITY, Element(False, 1, -1)}
+
+
+class InhomogeneousProblem(ScalarProblem):
+    """Does not say that it is the same everywhere."""
+
+    is_homogeneous = False
+
+
+class PushedProblem(ElasticityProblem):
+    """Forces along x alone: exchanging x and y would need a force along y."""
+
+    terms = tuple(term for term in ElasticityProblem.terms if term.name != "force_y")
+
+
+@pytest.mark.parametrize(
+    ("kind", "like", "expected"),
+    [
+        (InhomogeneousProblem, "poisson", {IDENTITY}),
+        (PushedProblem, "elasticity", {element for element in SQUARE_GROUP if not element.transposed}),
+    ],
+)
+def test_a_problem_is_turned_only_as_its_terms_can_be(kind: type, like: str, expected: set) -> None:
+    own = kind(**{each.name: getattr(PROBLEMS[like], each.name) for each in fields(PROBLEMS[like])})
+    assert set(find_symmetries(own, PAPER)) == expected

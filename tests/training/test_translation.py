@@ -11,9 +11,9 @@ from solved_case import SIDE, solved
 
 from disol import PROBLEMS, draw
 from disol.data import CaseDataset
-from disol.training.plan import Share, plan_epoch
-from disol.training.symmetry import IDENTITY, Symmetries
-from disol.training.translation import can_be_moved, translate
+from disol.problems.conventions import PAPER
+from disol.training.augmentation import IDENTITY, Symmetries, translate
+from disol.training.batches import plan_epoch
 
 CONVENTIONS = [*((problem, "paper") for problem in PROBLEMS), ("elasticity", "published")]
 
@@ -22,7 +22,7 @@ CONVENTIONS = [*((problem, "paper") for problem in PROBLEMS), ("elasticity", "pu
 @settings(max_examples=5)
 @given(index=st.integers(0, 1000), place=st.tuples(*(st.floats(0, 1, width=32),) * 2))
 def test_a_moved_case_has_the_moved_solution(problem: str, conventions: str, index: int, place) -> None:
-    assert can_be_moved(PROBLEMS[problem])
+    assert PROBLEMS[problem].is_homogeneous
     case = solved(problem, conventions, draw(problem, 7, index, resolution=SIDE, conventions=conventions).inputs)
     moved = translate(case, torch.tensor([place]))
     again = solved(problem, conventions, moved["inputs"][0].numpy())
@@ -60,9 +60,9 @@ def test_every_case_has_a_place_of_its_own_and_a_full_grid_stays() -> None:
 
 def test_an_epoch_moves_its_cases_only_if_asked(file_of: Callable[..., Path]) -> None:
     cases = CaseDataset(file_of("poisson"), "train").to_device("cpu")
-    still = Symmetries.of((IDENTITY,), cases.settings, "cpu")
-    plans = [plan_epoch(cases, still, seed=1, epoch=0, batch=8, moved=moved) for moved in (False, True, True)]
+    still = Symmetries.of(PROBLEMS["poisson"], PAPER, cases.settings.resolution, "cpu", [IDENTITY])
+    plans = [plan_epoch(cases, still, seed=1, epoch=0, batch_size=8, moved=moved) for moved in (False, True, True)]
     assert torch.equal(plans[0].indices, plans[1].indices)
-    batches = [next(plan.batches(cases, still, Share()))["inputs"] for plan in plans]
+    batches = [next(plan.batches(cases, still))["inputs"] for plan in plans]
     assert not torch.equal(batches[0], batches[1])
     assert torch.equal(batches[1], batches[2])

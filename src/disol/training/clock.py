@@ -34,6 +34,7 @@ class Clock:
     step_seconds     one step, as measured
     closing_seconds  the rest of an epoch, as measured: validating and saving
     started          when this session began, as `read` tells the time
+    read             tells the time in seconds, from any moment on
     """
 
     epochs: int
@@ -71,14 +72,14 @@ class Clock:
     def pace(self, epoch: int) -> Pace:
         """Plan the next epoch, `epoch` counted from 0."""
         if self.limit is not None:
-            return self.timed_pace()
+            return self._timed_pace()
         per_batch = 1 / (self.epochs * self.num_batches)
         return Pace(epoch / self.epochs, per_batch, self.num_batches, epoch == self.epochs - 1)
 
-    def timed_pace(self) -> Pace:
+    def _timed_pace(self) -> Pace:
         """Plan the next epoch of a run with a time limit; the last one is cut so that progress 1 meets the limit."""
         trained, left = self.seconds - self.prepared, self.seconds_left
-        start = trained / (trained + left)
+        start = trained / max(trained + left, 1e-9)
         epoch_seconds = self.num_batches * self.step_seconds + self.closing_seconds
         if left - epoch_seconds > self.step_seconds + self.closing_seconds:
             per_batch = epoch_seconds / (trained + left) / self.num_batches
@@ -86,9 +87,3 @@ class Clock:
         affordable = int((left - self.closing_seconds) / max(self.step_seconds, 1e-9))
         batches = min(max(1, affordable), self.num_batches)
         return Pace(start, (1 - start) / batches, batches, is_last=True)
-
-    def estimate_left(self, epoch: int) -> float:
-        """Return how many seconds are left after `epoch` epochs, as far as the last one tells."""
-        if self.limit is not None:
-            return self.seconds_left
-        return (self.epochs - epoch) * (self.num_batches * self.step_seconds + self.closing_seconds)

@@ -1,120 +1,144 @@
-"""Settings of a training run: frozen dataclasses with one default per setting, read from TOML and overrides."""
+"""Settings of a training run: a recipe, changed by a TOML file, by arguments and by overrides; without torch."""
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from disol.models.config import check_setting
-from disol.models.table import find_model
-from disol.problems.checks import Unchecked, number
+from disol._checks import number
+from disol.errors import DisolError
+from disol.models.settings import check_setting
 from disol.problems.table import find
 
-Schedule = Literal["cosine", "linear", "constant", "plateau"]
+if TYPE_CHECKING:
+    from torch import nn
+
+    # A name, "package.module:Name", a class of networks, or a network.
+    Model = str | type[nn.Module] | nn.Module
+
+OptimizerName = Literal["adam", "adamw", "muon"]
+ScheduleName = Literal["cosine", "linear", "constant", "plateau"]
 PatternLoss = Literal["grid-l1", "relative-l1", "relative-l2", "relative-h1"]
 Precision = Literal["auto", "float32", "bfloat16"]
 CompileMode = Literal["auto", "off", "on", "graphs"]
-CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
-MAY_BE_ZERO = {"plateau_patience", "validation_cases"}  # among whole numbers
-SHARES = {"warmup", "plateau_factor", "averaging"}  # settings below 1
-WHOLE_SHARES = {"final_rate"}  # settings up to 1
+
+_CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
+_MAY_BE_ZERO = {"plateau_patience", "validation_cases"}  # among whole numbers
+_BELOW_1 = {"warmup", "plateau_factor", "ema_decay"}
+_UP_TO_1 = {"min_lr_ratio"}
+_JSON_WORDS = {word: word for word in ("true", "false")}  # however they are capitalised
+RENAMED = {
+    "batch": "batch_size",
+    "averaging": "ema_decay",
+    "gradient_clip": "grad_clip_norm",
+    "final_rate": "min_lr_ratio",
+    "symmetry": "augment_symmetry",
+    "translation": "augment_translation",
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainSettings:
     """How a network is trained; the defaults are the recipe "fast".
 
-    epochs             passes over the training cases, unless the run has a time limit
-    batch              cases per step, over all devices
-    optimizer          "adam" adds the weight decay to the gradient, "adamw" shrinks the weights, "muon" shrinks them,
-                       too, and learns every direction of a matrix equally fast
-    learning_rate      at its peak
-    weight_decay       of that optimizer
-    schedule           "cosine" or "linear" fall to the final rate at the end of the run; "plateau" waits for a
-                       validation loss that no longer falls
-    warmup             share of the run in which the rate rises linearly
-    final_rate         share of the peak that is left at the end
-    plateau_factor     of the rate, once the validation loss has not fallen
-    plateau_patience   for more than this many epochs
-    loss               of a network that predicts patterns; amplitudes always have the squared error of their logarithm
-    symmetry           turn and mirror every case by a random symmetry of its problem
-    translation        move every case to a random place on the grid
-    averaging          decay of the exponential moving average of the weights, which is validated and kept; 0: none
-    gradient_clip      largest norm of a gradient; 0: no limit
-    validation_cases   to validate each epoch on, the first of the file's; 0: all
-    precision          of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
-                       float32 elsewhere. Validation is in float32.
-    compile            "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
+    epochs                passes over the training cases, unless the run has a time limit
+    batch_size            cases per step, over all devices
+    optimizer             adam: L2 penalty; adamw, muon: decoupled weight decay; muon: orthogonalised momentum
+    learning_rate         at its peak
+    weight_decay          of that optimizer
+    schedule              linear warm-up, then cosine, linear or no decay; "plateau" reduces the rate when the
+                          validation loss no longer falls, and has no warm-up
+    warmup                share of the run in which the rate rises linearly
+    min_lr_ratio          share of the peak rate that is left at the end
+    plateau_factor        of the rate, once the validation loss has not fallen
+    plateau_patience      for more than this many epochs
+    loss                  of a network that predicts patterns; amplitudes always have the squared error of their
+                          logarithm
+    augment_symmetry      data augmentation: turn and mirror every case by a random symmetry of its problem
+    augment_translation   data augmentation: move every case to a random place on the grid
+    ema_decay             of the exponential moving average (EMA) of the weights, which is validated and kept; 0: none
+    grad_clip_norm        largest norm of a gradient; 0: no limit
+    validation_cases      to validate each epoch on, the first of the file's; 0: all
+    precision             of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
+                          float32 elsewhere. Validation is in float32.
+    compile               "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
     """
 
     epochs: int = 100
-    batch: int = 256
-    optimizer: Literal["adam", "adamw", "muon"] = "muon"
+    batch_size: int = 256
+    optimizer: OptimizerName = "muon"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-4
-    schedule: Schedule = "cosine"
+    schedule: ScheduleName = "cosine"
     warmup: float = 0.05
-    final_rate: float = 0.0
+    min_lr_ratio: float = 0.0
     plateau_factor: float = 0.5
     plateau_patience: int = 10
     loss: PatternLoss = "relative-h1"
-    symmetry: bool = True
-    translation: bool = False
-    averaging: float = 0.999
-    gradient_clip: float = 1.0
+    augment_symmetry: bool = True
+    augment_translation: bool = False
+    ema_decay: float = 0.999
+    grad_clip_norm: float = 1.0
     validation_cases: int = 2048
     precision: Precision = "auto"
     compile: CompileMode = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind in kinds_of(TrainSettings).items():
-            checked(name, getattr(self, name), kind)
+        for name, kind in get_kinds(TrainSettings).items():
+            object.__setattr__(self, name, _checked(f"train.{name}", getattr(self, name), kind))
 
-    def changed(self, settings: Mapping[str, Unchecked]) -> "TrainSettings":
+    def __repr__(self) -> str:
+        changed = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        return f"TrainSettings({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
+
+    def changed(self, settings: Mapping[str, Any]) -> "TrainSettings":
         """Return these settings with some replaced; an unknown one is an error."""
-        kinds = kinds_of(TrainSettings)
+        known = get_kinds(TrainSettings)
         for name in settings:
-            if name not in kinds:
-                raise ValueError(f"train has no setting {name!r}. Its settings are {', '.join(kinds)}.")
-        return replace(self, **{name: checked(name, value, kinds[name]) for name, value in settings.items()})
+            if name in RENAMED:
+                raise DisolError(f"train.{name} is called train.{RENAMED[name]} now.")
+            if name not in known:
+                raise DisolError(f"train has no setting {name!r}. Its settings are {', '.join(known)}.")
+        return replace(self, **settings)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, as a checkpoint stores them."""
         return asdict(self)
 
 
-def kinds_of(settings: type) -> dict[str, Any]:
+def get_kinds(settings: type) -> dict[str, Any]:
     """Return the declared kind of each setting of a dataclass."""
     hints = get_type_hints(settings)
     return {field.name: hints[field.name] for field in fields(settings)}
 
 
-def checked(name: str, value: Unchecked, kind: Any) -> Any:
+def _checked(name: str, value: Any, kind: Any) -> Any:
     """Require that a training setting is of its kind and in its range."""
+    short = name.removeprefix("train.")
     if kind is not float:
-        check_setting(name, value, kind, smallest=0 if name in MAY_BE_ZERO else 1)
-        return value
-    size = number(name, value)
-    if size < 0 or (name in SHARES and size >= 1) or (name in WHOLE_SHARES and size > 1):
-        limits = "from 0 on" + (" and below 1" if name in SHARES else " and at most 1" if name in WHOLE_SHARES else "")
-        raise ValueError(f"{name} must be {limits}, got {value!r}. Pass such a number.")
-    return size
+        return check_setting(name, value, kind, smallest=0 if short in _MAY_BE_ZERO else 1)
+    value = number(name, value)
+    if value < 0 or (short in _BELOW_1 and value >= 1) or (short in _UP_TO_1 and value > 1):
+        limits = " and below 1" if short in _BELOW_1 else " and at most 1" if short in _UP_TO_1 else ""
+        raise DisolError(f"{name} must be from 0 on{limits}, got {value!r}.")
+    return value
 
 
 PUBLISHED = TrainSettings(
     epochs=500,
-    batch=200,
+    batch_size=200,
     optimizer="adam",
     learning_rate=1e-4,
     weight_decay=1e-5,
     schedule="plateau",
     warmup=0.0,
     loss="grid-l1",
-    symmetry=False,
-    translation=False,
-    averaging=0.0,
-    gradient_clip=0.0,
+    augment_symmetry=False,
+    augment_translation=False,
+    ema_decay=0.0,
+    grad_clip_norm=0.0,
     validation_cases=0,
     precision="float32",
 )
@@ -127,44 +151,47 @@ class RunSettings:
     """What is trained, and how.
 
     model_settings   of the network, where they differ from its published size
+    chosen           what someone asked for, by name: "model", "train.epochs"; the rest is from the recipe, or default
     """
 
     problem: str
-    model: str
+    model: "Model"
     recipe: str
     train: TrainSettings
     model_settings: dict[str, Any]
+    chosen: frozenset[str] = frozenset()
 
 
 def choose_settings(
     problem: str,
     *,
-    model: str | Unchecked | None = None,
-    recipe: str | Unchecked | None = None,
+    model: "Model | None" = None,
+    recipe: str | None = None,
     config: str | Path | None = None,
-    model_settings: Mapping[str, Unchecked] | None = None,
+    model_settings: Mapping[str, Any] | None = None,
     overrides: Iterable[str] = (),
 ) -> RunSettings:
     """Put the settings of a run together: a recipe, changed by a file, changed by arguments, changed by overrides."""
     file = {} if config is None else read_config(Path(config))
     if file.get("problem", problem) != problem:
-        raise ValueError(
+        raise DisolError(
             f"{config} is for the problem {file['problem']!r}, not {problem!r}. "
             f"Pass the problem {file['problem']}, or a config for {problem}."
         )
     network = dict(file.get("model", {}))
-    named = network.pop("name", "disol")
-    model, recipe = model or named, recipe or file.get("recipe", "fast")
-    kinds = {"train": kinds_of(TrainSettings), "model": kinds_of(find_model(model).config)}
-    sections = {"train": dict(file.get("train", {})), "model": {**network, **(model_settings or {})}}
-    for override in overrides:
-        section, name, text = split_override(override, kinds)
-        sections[section][name] = parse(f"{section}.{name}", text, kinds[section][name])
-    train = recipe_for(recipe, problem).changed(sections["train"])
-    return RunSettings(problem, model, recipe, train, sections["model"])
+    named = network.pop("name", None)
+    model = named if model is None else model
+    sections = {"train": dict(file.get("train", {})), "model": network | dict(model_settings or {})}
+    for override in [overrides] if isinstance(overrides, str) else overrides:
+        section, name, value = read_override(override)
+        sections[section][name] = value
+    recipe = recipe or file.get("recipe", "fast")
+    train = find_recipe(recipe, problem).changed(sections["train"])
+    chosen = frozenset([*(f"train.{name}" for name in sections["train"]), *([] if model is None else ["model"])])
+    return RunSettings(problem, "disol" if model is None else model, recipe, train, sections["model"], chosen)
 
 
-def recipe_for(name: str | Unchecked, problem: str) -> TrainSettings:
+def find_recipe(name: str, problem: str) -> TrainSettings:
     """Return a recipe by its name, with the number of epochs published for a problem."""
     settings = find("recipe", name, RECIPES)
     return replace(settings, epochs=PUBLISHED_EPOCHS.get(problem, settings.epochs)) if name == "published" else settings
@@ -175,40 +202,30 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"Cannot read {path}: {error.strerror}. Pass a TOML file of settings.") from None
+        raise DisolError(f"Cannot read {path}: {error.strerror}. Pass a TOML file of settings.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be TOML, but: {error}. Correct it.") from None
+        raise DisolError(f"{path} must be TOML, but: {error}.") from None
     for name, value in content.items():
-        if name not in CONFIG_KEYS:
-            raise ValueError(f"{path} has no setting {name!r}. It can have {', '.join(CONFIG_KEYS)}.")
-        if not isinstance(value, CONFIG_KEYS[name]):
-            kind = "a text" if CONFIG_KEYS[name] is str else f"a section [{name}]"
-            raise ValueError(f"{name} of {path} must be {kind}, got {value!r}. Correct it.")
+        if name not in _CONFIG_KEYS:
+            raise DisolError(f"{path} has no setting {name!r}. It can have {', '.join(_CONFIG_KEYS)}.")
+        if not isinstance(value, _CONFIG_KEYS[name]):
+            kind = "a text" if _CONFIG_KEYS[name] is str else f"a section [{name}]"
+            raise DisolError(f"{name} of {path} must be {kind}, got {value!r}.")
     return content
 
 
-def split_override(override: str, kinds: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str]:
-    """Take "section.name=value" apart."""
+def read_override(override: str) -> tuple[str, str, Any]:
+    """Take "section.name=value" apart, and read the value: true, a number, a list in brackets, or else a text."""
     key, equals, text = override.partition("=")
     section, dot, name = key.strip().partition(".")
-    if not (equals and dot and section in kinds):
-        raise ValueError(
-            f"A setting is changed by {' or '.join(f'{known}.name=value' for known in kinds)}, got {override!r}. "
+    if not (equals and dot and section in ("train", "model")):
+        raise DisolError(
+            f"A setting is changed by train.name=value or model.name=value, got {override!r}. "
             "Write it so, as in train.epochs=100."
         )
-    if name not in kinds[section]:
-        raise ValueError(f"{section} has no setting {name!r}. Its settings are {', '.join(kinds[section])}.")
-    return section, name, text.strip()
-
-
-def parse(name: str, text: str, kind: Any) -> bool | int | float | str:
-    """Read the value of a setting from a text, as its kind says."""
-    if kind is bool:
-        return {"true": True, "false": False}.get(text.lower(), text)
-    if kind in (int, float):
+    for read in (int, float, json.loads):
         try:
-            return kind(text)
+            return section, name.strip(), read(_JSON_WORDS.get(text.strip().lower(), text))
         except ValueError:
-            wanted = "a whole number" if kind is int else "a number"
-            raise ValueError(f"{name} must be {wanted}, got {text!r}. Pass one.") from None
-    return text
+            continue
+    return section, name.strip(), text.strip()

@@ -1,48 +1,68 @@
 """The folder of a run: its best model so far as a checkpoint, and in `last/` what is needed to continue it."""
 
+import hashlib
+import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from disol.models import Checkpoint, Network, load_checkpoint, save_checkpoint
-from disol.models.checkpoint import CARD
-from disol.models.folder import INCOMING
-from disol.problems import Problem
+import torch
+from torch import nn
+
+from disol.errors import DisolError
+from disol.models.card import is_checkpoint, read_card
+from disol.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from disol.models.table import MODELS
+from disol.training.config import RENAMED
+from disol.training.run import Task, require_vacant
 
 LAST = "last"
-CASES = "cases"  # names the content of a file in an identity; runs of earlier versions do not know it
+_CASES = "cases"  # names the content of a file in an identity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunFolder:
     """Where a run is kept.
 
+    first      the network that the run begins with, and what it says about itself
     identity   everything that decides how the run goes on, by name, as JSON has it
     """
 
     path: Path
-    problem: Problem
-    conventions: str
-    resolution: int
+    task: Task
+    first: Checkpoint
     identity: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, task: Task, first: Checkpoint) -> "RunFolder":
+        """Describe the folder of a run."""
+        stored = {name: value for name, value in asdict(task.stored).items() if name != "package_version"}
+        identity = {
+            "problem": task.problem.name,
+            "model": first.card.model,
+            "recipe": task.settings.recipe,
+            "seed": task.seed,
+            "minutes": task.minutes,
+            **{f"train.{name}": value for name, value in task.settings.train.as_dict().items()},
+            **{f"model.{name}": value for name, value in first.card.model_config.items()},
+            **{f"data.{name}": value for name, value in stored.items()},
+            "start": None if _has_random_weights(task) else digest_weights(first.network),
+            _CASES: task.digest,
+        }
+        return cls(task.out, task, first, json.loads(json.dumps(identity)))
 
     @property
     def last(self) -> Path:
         """Where the last state is kept while the run is unfinished."""
         return self.path / LAST
 
-    def require_new(self) -> None:
-        """Refuse a folder that holds something."""
-        if not is_vacant(self.path):
-            raise ValueError(f"{self.path} exists already. Resume it, remove it, or choose another --out.")
-
     def find_finished(self) -> Checkpoint | None:
         """Return the best model of a finished run."""
         if not is_checkpoint(self.path):
             return None
-        best = load_checkpoint(self.path, self.problem)
+        best = self._load(self.path)
         if not best.metrics.get("finished"):
             return None
         self.require_same(best.metrics["run"])
@@ -51,60 +71,82 @@ class RunFolder:
     def find_last(self) -> Checkpoint | None:
         """Return the last state of an unfinished run; None for one that has not begun."""
         if is_checkpoint(self.last):
-            last = load_checkpoint(self.last, self.problem, state=True)
+            last = self._load(self.last)
             assert last.state is not None
             self.require_same(last.state["run"])
             return last
         if not self.last.exists():  # else the run was killed while it wrote its first state
-            self.require_new()
+            require_vacant(self.path)
         return None
 
     def require_same(self, begun: Mapping[str, Any]) -> None:
-        """Refuse to continue a run with other settings, or other cases where it says which it had."""
-        begun = {CASES: self.identity.get(CASES), **begun}
+        """Refuse to continue a run with other settings or other cases."""
+        if any(f"train.{name}" in begun for name in RENAMED):
+            raise DisolError(
+                f"{self.path} was begun by an earlier version of disol, whose settings had other names. "
+                "Finish it by that version, or choose another out."
+            )
         for name in [*begun, *self.identity]:
             if begun.get(name) != self.identity.get(name):
-                raise ValueError(
+                raise DisolError(
                     f"{self.path} was begun with {name}={begun.get(name)!r}, now asked for "
-                    f"{self.identity.get(name)!r}. Ask for the same, or choose another --out."
+                    f"{self.identity.get(name)!r}. Ask for the same, or choose another out."
                 )
 
-    def save_best(self, model: Network, metrics: Mapping[str, Any]) -> None:
+    def save_best(self, network: nn.Module, metrics: Mapping[str, Any]) -> None:
         """Replace the best model."""
-        self.save(self.path, model, metrics, None)
+        self._save(self.path, network, metrics, None)
 
-    def save_last(self, model: Network, metrics: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    def save_last(self, network: nn.Module, metrics: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Replace the last state."""
-        self.save(self.last, model, metrics, {**state, "run": dict(self.identity)})
-
-    def save(self, path: Path, model: Network, metrics: Mapping[str, Any], state: Mapping[str, Any] | None) -> None:
-        """Write a checkpoint of this run."""
-        save_checkpoint(
-            path,
-            model,
-            self.problem,
-            conventions=self.conventions,
-            resolution=self.resolution,
-            metrics={**metrics, "run": self.identity},
-            state=state,
-        )
+        self._save(self.last, network, metrics, {**state, "run": dict(self.identity)})
 
     def finish(self, metrics: Mapping[str, Any]) -> None:
         """Mark the best model as the result of the run."""
-        best = load_checkpoint(self.path, self.problem)
-        self.save_best(best.model, {**best.metrics, **metrics, "finished": True})
+        best = self._load(self.path)
+        self.save_best(best.network, {**best.metrics, **metrics, "finished": True})
         self.drop_last()
 
     def drop_last(self) -> None:
         """Remove what only continuing needs."""
         shutil.rmtree(self.last, ignore_errors=True)
 
+    def _load(self, path: Path) -> Checkpoint:
+        """Read a checkpoint of this run, its state included."""
+        card, ours = read_card(path), self.first.card
+        if card.model != ours.model or card.model not in MODELS:  # which cannot be filled with other weights
+            settings = {f"model.{name}": value for name, value in card.model_config.items()}
+            others = {name: value for name, value in self.identity.items() if not name.startswith("model.")}
+            self.require_same({**others, "model": card.model, **settings})
+        own = None if card.model in MODELS else self.first.network
+        return load_checkpoint(path, self.task.problem, model=own, state=True)
 
-def is_vacant(folder: Path) -> bool:
-    """Tell whether nothing is there: no folder, or an empty one."""
-    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    def _save(
+        self, path: Path, network: nn.Module, metrics: Mapping[str, Any], state: Mapping[str, Any] | None
+    ) -> None:
+        """Write a checkpoint of this run."""
+        save_checkpoint(
+            path,
+            network,
+            self.task.problem,
+            conventions=self.task.conventions,
+            resolution=self.task.stored.resolution,
+            metrics={**metrics, "run": self.identity},
+            state=state,
+            model=self.first.card.model,
+            model_settings=self.first.card.model_config,
+        )
 
 
-def is_checkpoint(folder: Path) -> bool:
-    """Tell whether a folder holds a checkpoint, even one whose last change was interrupted."""
-    return (folder / CARD).exists() or (folder / INCOMING / CARD).exists()
+def _has_random_weights(task: Task) -> bool:
+    """Tell whether the seed decides the first weights; else they were given, with a model or to begin with."""
+    return task.start is None and not isinstance(task.settings.model, nn.Module)
+
+
+def digest_weights(network: nn.Module) -> str:
+    """Return a digest of all weights and buffers."""
+    digest = hashlib.sha256()
+    for name, weight in network.state_dict().items():
+        digest.update(name.encode())
+        digest.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -6,17 +6,18 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
+from disol._files import drop_unfinished, written_whole
 
-from disol.files import drop_unfinished, written_whole
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FILE = "history.jsonl"
 PICTURE = "losses.png"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EpochRecord:
     """One epoch of a run.
 
@@ -35,6 +36,16 @@ class EpochRecord:
     seconds: float
     cases_per_second: float
 
+    def __repr__(self) -> str:
+        return f"EpochRecord({self})"
+
+    def __str__(self) -> str:
+        """Put the epoch into one line."""
+        return (
+            f"epoch {self.epoch}  train {self.train_loss:.3e}  validation {self.validation_loss:.3e}  "
+            f"{self.cases_per_second:,.0f} cases/s"
+        )
+
 
 class History:
     """The records of a run's epochs, each on the disk as soon as it is added."""
@@ -45,9 +56,9 @@ class History:
         for name in (FILE, PICTURE):
             drop_unfinished(folder / name)
         with written_whole(self.path) as path:
-            path.write_text("".join(map(line, self.records)))
+            path.write_text("".join(map(_line, self.records)))
         self.file = self.path.open("a")
-        self.board = open_board(folder, done)
+        self.board = _open_board(folder, done)
 
     def __enter__(self) -> "History":
         return self
@@ -62,7 +73,7 @@ class History:
     def add(self, record: EpochRecord) -> None:
         """Write down an epoch."""
         self.records.append(record)
-        self.file.write(line(record))
+        self.file.write(_line(record))
         self.file.flush()
         if self.board is not None:
             for name in ("train_loss", "validation_loss", "learning_rate"):
@@ -70,7 +81,7 @@ class History:
             self.board.flush()
 
 
-def line(record: EpochRecord) -> str:
+def _line(record: EpochRecord) -> str:
     """Write a record as a line of JSON."""
     return json.dumps(asdict(record)) + "\n"
 
@@ -82,7 +93,7 @@ def read_history(folder: str | Path) -> list[EpochRecord]:
     return [EpochRecord(**json.loads(text)) for text in lines if text.endswith("\n")]
 
 
-def open_board(folder: Path, done: int) -> Any:
+def _open_board(folder: Path, done: int) -> Any:
     """Open a TensorBoard log, if it is installed."""
     if find_spec("tensorboard") is None:
         return None
@@ -91,12 +102,13 @@ def open_board(folder: Path, done: int) -> Any:
     return SummaryWriter(folder / "tensorboard", purge_step=done + 1)
 
 
-def plot_losses(records: Sequence[EpochRecord], title: str) -> Figure:
+def plot_losses(records: Sequence[EpochRecord], title: str) -> "Figure":
     """Plot training and validation loss over epochs, and mark the best."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  takes half a second
+
+    is_positive = all(min(record.train_loss, record.validation_loss) > 0 for record in records)
     figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot(
-        xlabel="epoch", ylabel="loss", title=title, yscale="log" if all(map(is_positive, records)) else "linear"
-    )
+    axes = figure.add_subplot(xlabel="epoch", ylabel="loss", title=title, yscale="log" if is_positive else "linear")
     epochs = [record.epoch for record in records]
     axes.plot(epochs, [record.train_loss for record in records], label="training")
     axes.plot(epochs, [record.validation_loss for record in records], label="validation")
@@ -104,11 +116,6 @@ def plot_losses(records: Sequence[EpochRecord], title: str) -> Figure:
     axes.plot(best.epoch, best.validation_loss, "o", color="C1", label=f"best: {best.validation_loss:.3g}")
     axes.legend()
     return figure
-
-
-def is_positive(record: EpochRecord) -> bool:
-    """Tell whether a logarithmic axis can show a record."""
-    return record.train_loss > 0 and record.validation_loss > 0
 
 
 def write_curve(folder: Path, title: str) -> None:

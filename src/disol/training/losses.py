@@ -1,19 +1,18 @@
-"""What training makes small: one number per case, of a prediction against the batch it was made for."""
+"""Training losses, one value per case."""
 
 from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from disol.data.dataset import Batch
-from disol.models import Network
 
 Pattern = Float[Tensor, "batch field height width"]
 PerCase = Float[Tensor, " batch"]
 CaseLoss = Callable[[Tensor, Batch], PerCase]
-SMALLEST = 1e-12  # keeps the norm of an empty field from dividing, and its amplitude from having no logarithm
 SLOPES_WEIGHT = 0.5  # relative errors of slopes are several times those of values
+_SMALLEST = 1e-12  # keeps the norm of an empty field from dividing, and its amplitude from having no logarithm
 
 
 def grid_l1(prediction: Pattern, batch: Batch) -> PerCase:
@@ -24,12 +23,12 @@ def grid_l1(prediction: Pattern, batch: Batch) -> PerCase:
 def relative_l1(prediction: Pattern, batch: Batch) -> PerCase:
     """Return ‖û − u‖₁ / ‖u‖₁; both vanish outside the domain."""
     error, size = (prediction - batch["target"]).abs().sum((1, 2, 3)), batch["target"].abs().sum((1, 2, 3))
-    return error / size.clamp(min=SMALLEST)
+    return error / size.clamp(min=_SMALLEST)
 
 
 def relative_l2(prediction: Pattern, batch: Batch) -> PerCase:
     """Return ‖û − u‖₂ / ‖u‖₂; both vanish outside the domain."""
-    return ratio(*(values.square().sum((1, 2, 3)) for values in (prediction - batch["target"], batch["target"])))
+    return _ratio(*(values.square().sum((1, 2, 3)) for values in (prediction - batch["target"], batch["target"])))
 
 
 def relative_h1(prediction: Pattern, batch: Batch) -> PerCase:
@@ -41,7 +40,7 @@ def relative_h1(prediction: Pattern, batch: Batch) -> PerCase:
     domain, target = batch["domain"], batch["target"]
     falling = target.square().sum((1, 2, 3)) / max(target.shape[2:]) ** 2
     size = torch.maximum(squared_slopes(target, domain), falling)
-    slopes = ratio(squared_slopes(prediction - target, domain), size)
+    slopes = _ratio(squared_slopes(prediction - target, domain), size)
     return relative_l2(prediction, batch) + SLOPES_WEIGHT * slopes
 
 
@@ -52,16 +51,10 @@ def squared_slopes(pattern: Pattern, domain: Bool[Tensor, "batch 1 height width"
     return across.square().sum((1, 2, 3)) + down.square().sum((1, 2, 3))
 
 
-def ratio(squared_error: PerCase, squared_size: PerCase) -> PerCase:
-    """Divide two norms that are given as their squares."""
-    # The root of an exact 0 has no finite slope.
-    return squared_error.clamp(min=SMALLEST).sqrt() / squared_size.clamp(min=SMALLEST).sqrt()
-
-
 def log_amplitude_error(prediction: Float[Tensor, " batch"], batch: Batch) -> PerCase:
     """Return (a − ln u_lim)², u_lim the largest amplitude of any field."""
     largest = batch["amplitude"].flatten(1).amax(1) if batch["amplitude"].ndim > 1 else batch["amplitude"]
-    return (prediction - torch.log(largest.clamp(min=SMALLEST)).to(prediction.dtype)).square()
+    return (prediction - torch.log(largest.clamp(min=_SMALLEST)).to(prediction.dtype)).square()
 
 
 LOSSES: dict[str, CaseLoss] = {
@@ -72,11 +65,17 @@ LOSSES: dict[str, CaseLoss] = {
 }
 
 
-def training_loss(network: Network, name: str) -> CaseLoss:
+def training_loss(network: nn.Module, name: str) -> CaseLoss:
     """Return the loss a network is trained by: the one named, for patterns."""
-    return LOSSES[name] if network.predicts == "pattern" else log_amplitude_error
+    return LOSSES[name] if getattr(network, "predicts", "pattern") == "pattern" else log_amplitude_error
 
 
-def validation_loss(network: Network) -> CaseLoss:
+def validation_loss(network: nn.Module) -> CaseLoss:
     """Return the loss a network is judged by, however it is trained."""
     return training_loss(network, "grid-l1")
+
+
+def _ratio(squared_error: PerCase, squared_size: PerCase) -> PerCase:
+    """Divide two norms that are given as their squares."""
+    # The root of an exact 0 has no finite slope.
+    return squared_error.clamp(min=_SMALLEST).sqrt() / squared_size.clamp(min=_SMALLEST).sqrt()

@@ -1,0 +1,205 @@
+"""Data augmentation by what leaves an equation as it is: turning, mirroring and moving a case with its solution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from disol._terms import DOMAIN
+from disol.data.dataset import Batch
+from disol.fem import ELEMENTS
+from disol.problems.conventions import Conventions
+from disol.problems.normalisation import Normalisation
+from disol.problems.problem import Problem, component_of
+from disol.solvers import DiscreteOperator
+
+_ROUNDING = 1e-10  # relative
+_PIXELS = ("inputs", "target", "domain")  # of a batch; zero or constant outside the domain
+
+
+class Channel(NamedTuple):
+    """How a channel turns and is mirrored.
+
+    component     of the vector it belongs to, "x" or "y"; None for a scalar
+    is_directed   changes its sign with that component; a marker does not
+    """
+
+    name: str
+    component: str | None
+    is_directed: bool
+
+    @property
+    def across(self) -> str:
+        """Name of the same channel for the other component."""
+        return {"x": f"{self.name[:-1]}y", "y": f"{self.name[:-1]}x", None: self.name}[self.component]
+
+
+class Element(NamedTuple):
+    """A rotation or reflection of the square: exchange x and y if `transposed`, then multiply each by its sign."""
+
+    transposed: bool
+    sign_x: int
+    sign_y: int
+
+    def pixels(self, size: int) -> Int[Tensor, " pixel"]:
+        """Return from where each pixel of the moved grid is taken."""
+        numbers = torch.arange(size * size).reshape(size, size)
+        moved = numbers.T if self.transposed else numbers
+        axes = [axis for axis, sign in ((0, self.sign_y), (1, self.sign_x)) if sign < 0]
+        return moved.flip(axes).flatten()
+
+    def order(self, channels: Sequence[Channel]) -> list[int]:
+        """Return from where each channel is taken: x and y components exchange places."""
+        names = [channel.name for channel in channels]
+        return [names.index(channel.across if self.transposed else channel.name) for channel in channels]
+
+    def signs(self, channels: Sequence[Channel]) -> list[float]:
+        """Return the sign of each channel once it has its place."""
+        sign = {"x": float(self.sign_x), "y": float(self.sign_y), None: 1.0}
+        return [sign[channel.component] if channel.is_directed else 1.0 for channel in channels]
+
+
+IDENTITY = Element(False, 1, 1)
+SQUARE_GROUP = tuple(Element(transposed, *signs) for transposed in (False, True) for signs in product((1, -1), (1, -1)))
+
+
+def find_symmetries(problem: Problem, conventions: Conventions) -> tuple[Element, ...]:
+    """List the symmetries of a problem: those of its element matrix, if its loads turn as their kinds say.
+
+    A fixed velocity leaves those that it has itself.
+    """
+    if not problem.is_homogeneous:
+        return (IDENTITY,)
+    return tuple(element for element in SQUARE_GROUP if _keeps(problem, conventions, element))
+
+
+def _keeps(problem: Problem, conventions: Conventions, element: Element) -> bool:
+    """Tell whether A (g u) = g (A u) for a symmetry g of the square, on a patch of 2×2 pixels and any u."""
+    inputs, fields = _input_channels(problem), _field_channels(problem)
+    for channels in (inputs, fields):
+        if element.transposed and {each.across for each in channels} != {each.name for each in channels}:
+            return False
+    matrix = torch.from_numpy(problem.element_matrix(ELEMENTS["q1"](0.5), conventions))
+    mask, free = torch.ones(1, 2, 2, dtype=torch.bool), torch.ones(1, len(fields), 3, 3, dtype=torch.bool)
+    patch = DiscreteOperator(mask, free, matrix)
+    nodes = torch.randn(1, len(fields), 3, 3, dtype=matrix.dtype, generator=torch.Generator().manual_seed(0))
+    move = Moves.of([element], fields, 3, nodes.device)
+    first = torch.zeros(1, dtype=torch.int64)
+    turned_before, turned_after = patch.apply(move.move(nodes, first)), move.move(patch.apply(nodes), first)
+    return bool((turned_before - turned_after).abs().max() <= _ROUNDING * turned_after.abs().max())
+
+
+def _input_channels(problem: Problem) -> list[Channel]:
+    return [Channel(term.channel, term.component, term.kind.is_directed) for term in problem.terms]
+
+
+def _field_channels(problem: Problem) -> list[Channel]:
+    components = {name: component_of(name) for name in problem.fields}
+    return [Channel(name, component, component is not None) for name, component in components.items()]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """From where pixels and channels are taken, and their signs, for each element of a group."""
+
+    pixels: Int[Tensor, "element pixel"]
+    order: Int[Tensor, "element channel"]
+    signs: Float[Tensor, "element channel"]
+
+    @classmethod
+    def of(cls, elements: Sequence[Element], channels: Sequence[Channel], size: int, device: torch.device) -> "Moves":
+        """Tabulate the moves of stacked channels."""
+        return cls(
+            torch.stack([element.pixels(size) for element in elements]).to(device),
+            torch.tensor([element.order(channels) for element in elements], device=device),
+            torch.tensor([element.signs(channels) for element in elements], device=device),
+        )
+
+    def move(
+        self, stacked: Float[Tensor, "case channel height width"], elements: Int[Tensor, " case"]
+    ) -> Float[Tensor, "case channel height width"]:
+        """Move each case by its own element, all in one gather."""
+        case = torch.arange(len(stacked), device=stacked.device)[:, None, None]
+        taken = stacked.flatten(2)[case, self.order[elements][:, :, None], self.pixels[elements][:, None, :]]
+        return (taken * self.signs[elements][:, :, None]).reshape(stacked.shape)
+
+
+@dataclass(frozen=True)
+class Symmetries:
+    """Symmetries of a problem on one grid, as they act on batches."""
+
+    elements: tuple[Element, ...]
+    inputs: Moves
+    target: Moves
+    domain_position: int
+    normalisation: Normalisation
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        conventions: Conventions,
+        size: int,
+        device: str | torch.device,
+        elements: Sequence[Element] | None = None,
+    ) -> "Symmetries":
+        """Tabulate symmetries for grids of `size` pixels along a side: all that the problem has, unless given."""
+        found = find_symmetries(problem, conventions) if elements is None else tuple(elements)
+        place = torch.device(device)
+        return cls(
+            found,
+            Moves.of(found, _input_channels(problem), size, place),
+            Moves.of(found, _field_channels(problem), size, place),
+            next(position for position, term in enumerate(problem.terms) if term.kind is DOMAIN),
+            problem.normalisation(conventions),
+        )
+
+    def draw(self, count: int, generator: torch.Generator) -> Int[Tensor, " case"]:
+        """Draw one element for each of `count` cases."""
+        return torch.randint(len(self.elements), (count,), generator=generator, device=generator.device)
+
+    def apply(self, batch: Batch, elements: Int[Tensor, " case"]) -> Batch:
+        """Move every case of a batch by its element."""
+        if len(self.elements) == 1:
+            return batch
+        inputs = self.inputs.move(batch["inputs"], elements)
+        moved = {**batch, "inputs": inputs, "domain": inputs.narrow(1, self.domain_position, 1).bool()}
+        if not self.normalisation.per_component:
+            return {**moved, "target": self.target.move(batch["target"], elements)}
+        # Signs change what a pattern is above that of U = 0.
+        moved["amplitude"] = batch["amplitude"].gather(1, self.target.order[elements])
+        deviation = batch["target"] - self._pattern_at_rest(batch)
+        return {**moved, "target": self.target.move(deviation, elements) + self._pattern_at_rest(moved)}
+
+    def _pattern_at_rest(self, batch: Batch) -> Float[Tensor, "case field height width"]:
+        """Return the patterns of U = 0."""
+        target, domain = batch["target"], batch["domain"][:, 0]
+        return self.normalisation.to_pattern(torch.zeros_like(target), batch["amplitude"], domain).to(target.dtype)
+
+
+def translate(batch: Batch, draws: Float[Tensor, "case 2"]) -> Batch:
+    """Move every case to one of the places where its domain is on the grid: two numbers from 0 to 1 choose which."""
+    domain = batch["domain"][:, 0]
+    rows = _lines_taken(domain.any(2), draws[:, 0])
+    columns = _lines_taken(domain.any(1), draws[:, 1])
+    pixels = (rows[:, :, None] * domain.shape[2] + columns[:, None, :]).flatten(1)
+
+    def moved(stacked: Tensor) -> Tensor:
+        taken = pixels[:, None].expand(-1, stacked.shape[1], -1)
+        return stacked.flatten(2).gather(2, taken).reshape(stacked.shape)
+
+    return {**batch, **{name: moved(batch[name]) for name in _PIXELS}}
+
+
+def _lines_taken(occupied: Bool[Tensor, "case line"], draws: Float[Tensor, " case"]) -> Int[Tensor, "case line"]:
+    """Return from which row or column each of the moved grid is taken; empty ones come back on the other side."""
+    size = occupied.shape[1]
+    first = occupied.int().argmax(1)
+    last = size - 1 - occupied.flip(1).int().argmax(1)
+    places = size - (last - first)
+    moved_by = (draws * places).floor().long().clamp(max=places - 1) - first
+    return (torch.arange(size, device=occupied.device) - moved_by[:, None]) % size

@@ -1,0 +1,57 @@
+"""Which cases are seen when: the batches of an epoch as a function of (seed, epoch) alone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from disol.data.dataset import Batch, DeviceCases
+from disol.training.augmentation import Symmetries, translate
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """The cases of each batch; for each its frame, a symmetry and, if cases move, a place on the grid."""
+
+    indices: Int[Tensor, "batch case"]
+    frames: Int[Tensor, "batch case"]
+    elements: Int[Tensor, "batch case"]
+    places: Float[Tensor, "batch case 2"] | None = None
+
+    def batches(self, cases: DeviceCases, symmetries: Symmetries, own: slice = slice(None)) -> Iterator[Batch]:
+        """Stack one batch after the other; of each the places that are one's own, as one of several processes."""
+        for number in range(len(self.indices)):
+            batch = cases.batch(self.indices[number, own], frames=self.frames[number, own])
+            turned = symmetries.apply(batch, self.elements[number, own])
+            yield turned if self.places is None else translate(turned, self.places[number, own])
+
+
+def plan_epoch(
+    cases: DeviceCases, symmetries: Symmetries, *, seed: int, epoch: int, batch_size: int, moved: bool = False
+) -> EpochPlan:
+    """Shuffle the cases into whole batches; those that are left over wait for another epoch."""
+    generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0]))
+    shape = (len(cases) // batch_size, batch_size)
+    count = shape[0] * shape[1]
+    indices = torch.randperm(len(cases), generator=generator)[:count]
+    frames = cases.draw_frames(count, generator)
+    elements = symmetries.draw(count, generator)
+    indices, frames, elements = (drawn.reshape(shape).to(cases.device) for drawn in (indices, frames, elements))
+    places = torch.rand(*shape, 2, generator=generator).to(cases.device) if moved else None
+    return EpochPlan(indices, frames, elements, places)
+
+
+def validation_batches(
+    cases: DeviceCases, batch_size: int, own: slice = slice(None)
+) -> Iterator[tuple[Batch, Bool[Tensor, " case"]]]:
+    """Stack all cases once, at the frames of a transient problem in turn, and tell which cases count.
+
+    The last batch is filled up with cases that do not count, so that all have one shape.
+    """
+    for start in range(0, len(cases), batch_size):
+        places = torch.arange(start, start + batch_size, device=cases.device)[own]
+        indices = places % len(cases)
+        yield cases.batch(indices, frames=indices % cases.num_trained_frames), places < len(cases)

@@ -1,0 +1,191 @@
+"""A run on its way: epoch after epoch, each written down and kept, so that it can be interrupted and resumed."""
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from disol._progress import shown_progress
+from disol.data.dataset import CaseDataset
+from disol.errors import DisolError
+from disol.models.card import Card
+from disol.models.checkpoint import Checkpoint
+from disol.models.handle import resolve
+from disol.models.table import build_network
+from disol.training.augmentation import IDENTITY, Symmetries
+from disol.training.batches import EpochPlan, plan_epoch
+from disol.training.clock import FINISHING, Clock, Pace
+from disol.training.distributed import Processes
+from disol.training.folder import RunFolder
+from disol.training.history import EpochRecord, History, write_curve
+from disol.training.loop import Training
+from disol.training.run import RunReport, Task, check_start
+
+
+def prepare_network(task: Task) -> Checkpoint:
+    """Return the network to begin with: a new one of random weights, or a copy of a trained one."""
+    settings, stored = task.settings, task.stored
+    if task.start is None:
+        network = build_network(settings.model, task.problem, settings.model_settings, task.seed)
+        card = Card.of(
+            network,
+            task.problem,
+            task.conventions,
+            stored.resolution,
+            model=settings.model,
+            model_settings=settings.model_settings,
+        )
+        return Checkpoint(None, network, task.problem, {}, None, card)
+    asked = settings.model if "model" in settings.chosen else None
+    found = resolve(
+        task.start, problem=task.problem, model=asked, conventions=task.conventions, resolution=stored.resolution
+    )
+    check_start(found.name, found.card, settings)
+    return replace(found, network=deepcopy(found.network))
+
+
+class Run:
+    """A run on its way: what it is asked to do, and how far it has come."""
+
+    def __init__(self, task: Task, network: nn.Module, folder: RunFolder, clock: Clock, processes: Processes) -> None:
+        settings = task.settings.train
+        if settings.batch_size % processes.size:
+            raise DisolError(
+                f"train.batch_size must be a multiple of the {processes.size} processes, got {settings.batch_size}."
+            )
+        self.task = task
+        self.settings = settings
+        self.folder = folder
+        self.clock = clock
+        self.processes = processes
+        self.training = Training(processes, network, settings)
+        self.cases = CaseDataset(task.data, "train").to_device(processes.device, trained_frames_only=True)
+        self.validation_cases = CaseDataset(task.data, "validation").to_device(
+            processes.device, trained_frames_only=True, first=settings.validation_cases or None
+        )
+        elements = None if settings.augment_symmetry else [IDENTITY]
+        self.symmetries = Symmetries.of(
+            task.problem, task.conventions, task.stored.resolution, processes.device, elements
+        )
+        self.epoch = 0
+        self.is_done = False
+        self.notes = task.notes
+        self.best: dict[str, Any] = {"validation_loss": math.inf}
+
+    def begin(self, last: Checkpoint | None) -> None:
+        """Start, or continue from the last state."""
+        if last is not None and last.state is not None:
+            self.restore(last, last.state)
+        self.processes.wait()  # every process has read the folder before the first one writes to it
+        if last is None:
+            self.save()
+        batch = next(self.plan().batches(self.cases, self.symmetries, self.processes.own))
+        self.clock.step_seconds = self.training.try_steps(batch, self.clock.read)
+        self.clock.ready()
+        if self.clock.limit is not None and self.clock.prepared + FINISHING >= self.clock.limit:
+            self.notes += (
+                f"Loading and compiling took {self.clock.prepared:.3g} s of the {self.clock.limit:.3g} s asked for: "
+                "the model is all but untrained. Ask for more minutes.",
+            )
+
+    def train(self, progress: bool) -> None:
+        """Train epoch after epoch until the end; write down and keep each."""
+        writes = self.processes.is_rank_zero
+        with ExitStack() as stack:
+            done = self.clock.pace(self.epoch).start
+            bar = stack.enter_context(
+                shown_progress(self.task.problem.name, 1.0, wanted=progress and writes, done=done)
+            )
+            history = stack.enter_context(History(self.folder.path, done=self.epoch)) if writes else None
+            while not self.is_done:
+                started = self.clock.read()
+                pace = self.processes.broadcast(self.clock.pace(self.epoch))
+                record = self.train_epoch(pace, bar.move_to)
+                if history is not None:
+                    history.add(record)
+                self.save()
+                steps_seconds = pace.batches * self.settings.batch_size / record.cases_per_second
+                self.clock.observe(pace.batches, steps_seconds, self.clock.read() - started - steps_seconds)
+                bar.say(f"{record}  best {self.best['validation_loss']:.3e}")
+
+    def plan(self) -> EpochPlan:
+        """Plan the next epoch."""
+        return plan_epoch(
+            self.cases,
+            self.symmetries,
+            seed=self.task.seed,
+            epoch=self.epoch,
+            batch_size=self.settings.batch_size,
+            moved=self.settings.augment_translation and self.task.problem.is_homogeneous,
+        )
+
+    def train_epoch(self, pace: Pace, tell: Callable[[float], None]) -> EpochRecord:
+        """Train and validate for one epoch, and keep the model if it is the best so far."""
+        batch_size = self.settings.batch_size
+        started = self.clock.read()
+        with self.processes.seeded(self.task.seed, self.epoch):
+            train_loss = self.training.train_epoch(self.cases, self.plan(), self.symmetries, pace, tell)
+        seconds = max(self.clock.read() - started, 1e-9)
+        validation_loss = self.training.validate(self.validation_cases, batch_size)
+        self.require_finite(train_loss, validation_loss)
+        self.epoch += 1
+        self.is_done = pace.is_last
+        record = EpochRecord(
+            self.epoch,
+            train_loss,
+            validation_loss,
+            self.training.learning_rate,
+            self.clock.seconds,
+            pace.batches * batch_size / seconds,
+        )
+        self.training.schedule.after_epoch(validation_loss)
+        if validation_loss < self.best["validation_loss"]:
+            self.best = {"epoch": self.epoch, "train_loss": train_loss, "validation_loss": validation_loss}
+            if self.processes.is_rank_zero:
+                self.folder.save_best(self.training.averaged, self.best)
+        return record
+
+    def require_finite(self, train_loss: float, validation_loss: float) -> None:
+        """Stop a run that diverges before it overwrites what was good."""
+        for name, loss in (("training", train_loss), ("validation", validation_loss)):
+            if not math.isfinite(loss):
+                kept = f"the best model of epoch {self.best['epoch']}" if "epoch" in self.best else "no model yet"
+                raise DisolError(
+                    f"The {name} loss must stay finite, but is {loss} in epoch {self.epoch + 1}. "
+                    f"{self.folder.path} holds {kept}, and the state after epoch {self.epoch} in "
+                    f"{self.folder.last.name}/. Start again with a lower train.learning_rate, or with "
+                    "train.grad_clip_norm=1."
+                )
+
+    def save(self) -> None:
+        """Keep the state after an epoch."""
+        if self.processes.is_rank_zero:
+            state = {
+                "training": self.training.state_dict(),
+                "epoch": self.epoch,
+                "is_done": self.is_done,
+                "best": self.best,
+                "seconds": self.clock.seconds,
+                "prepared": self.clock.prepared,
+            }
+            self.folder.save_last(self.training.averaged, {"epoch": self.epoch}, state)
+
+    def restore(self, last: Checkpoint, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        self.training.load_state_dict(state["training"], last.network)
+        self.epoch, self.is_done, self.best = state["epoch"], state["is_done"], state["best"]
+        if self.epoch > 0:  # else nothing was trained, and the time begins anew
+            self.clock.spent, self.clock.prepared = state["seconds"], state["prepared"]
+
+    def finish(self) -> RunReport:
+        """Leave the best model, with the numbers of the whole run and a picture of its losses."""
+        seconds = self.clock.seconds
+        if self.processes.is_rank_zero:
+            write_curve(self.folder.path, f"{self.task.problem.name}: {self.folder.first.card.model}")
+            self.folder.finish({"epochs": self.epoch, "seconds": seconds})
+        self.processes.wait()
+        return RunReport.of(self.folder.path, {**self.best, "epochs": self.epoch, "seconds": seconds}, self.notes)
