@@ -1,4 +1,4 @@
-"""A GPU computes what a CPU does: predictions, training steps, exact solutions, batches of cases and whole solutions.
+"""A GPU computes what a CPU does: predictions, training steps, exact solutions, batches of cases, verifications.
 
 The Triton kernels have tests of their own in `tests/nn`.
 """
@@ -14,10 +14,9 @@ import torch
 
 import disol
 from disol.data import CaseDataset, generate
-from disol.fem import ELEMENTS, forms
-from disol.grid import Grid
-from disol.problems.table import find_conventions
-from disol.solvers import solve_systems, step_systems
+from disol.fem import System
+from disol.problems import Case
+from disol.solvers import solve_systems
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 
@@ -33,9 +32,9 @@ eager = disol.load(name, device="cpu")
 compiled = disol.load(name, device=gpu, engine="compiled", precision="bfloat16")
 cases = [disol.draw(eager.problem, 5, index, conventions=eager.conventions) for index in range(4)]
 inputs = numpy.stack([case.inputs for case in cases])
-expected = eager.predict(inputs)
-compiled.predict(inputs)
-found = compiled.predict(inputs)  # by the graph that the first prediction has recorded
+expected = eager.predict_pattern(inputs)
+compiled.predict_pattern(inputs)
+found = compiled.predict_pattern(inputs)  # by the graph that the first prediction has recorded
 print(json.dumps(float(numpy.linalg.norm(found - expected) / numpy.linalg.norm(expected))))
 """
 
@@ -52,7 +51,7 @@ ways = {
 }
 network, losses = {"width": 8, "depth": 2, "gated_skips": 1}, {}
 for way, (device, own) in ways.items():
-    overrides = ["train.batch=8", "train.epochs=5", "train.learning_rate=3e-3", *shared, *own]
+    overrides = ["train.batch_size=8", "train.epochs=5", "train.learning_rate=3e-3", *shared, *own]
     train("poisson", folder / "cases.h5", folder / way, overrides=overrides, model_settings=network, device=device)
     losses[way] = [[record.train_loss, record.validation_loss] for record in read_history(folder / way)]
 print(json.dumps(losses))
@@ -76,9 +75,22 @@ def relative_difference(found, expected) -> float:
     return float(np.linalg.norm(np.asarray(found) - expected) / np.linalg.norm(expected))
 
 
-def discretised(case):
-    rules, (height, width) = find_conventions(case.conventions), case.terms["domain"].shape
-    return case.equation.system(case.terms, rules, ELEMENTS["q1"](Grid(height, width).h))
+def drawn_systems(problem: str) -> System:
+    return System.stack([disol.draw(problem, 7, index, resolution=32, shift="all").system() for index in range(4)])
+
+
+def batch_of(problem: str, conventions: str) -> dict:
+    """Arrays of several cases, as a user gives them, with loads of any size and sign."""
+    cases = [disol.draw(problem, 7, index, resolution=32, conventions=conventions) for index in range(6)]
+    signs = np.array([1.0, -2.0, 0.0, 3.0, 0.5, 9.0])[:, None, None]
+    x = np.linspace(-1, 1, 32) + np.zeros((6, 32, 1))
+    given = {"source": signs * x, "initial": signs + x, "times": [0.0, 4.0, 20.0]}
+    for name in cases[0].terms:
+        if name not in given:
+            given[name] = np.stack([case.terms[name] for case in cases])
+            if name.startswith("force"):
+                given[name] = signs * given[name]
+    return {name: given[name] for name in cases[0].terms}
 
 
 def test_every_shipped_model_predicts_compiled_in_bfloat16_what_it_does_in_eager_float32_on_a_cpu():
@@ -99,23 +111,58 @@ def test_compiled_training_in_bfloat16_with_cuda_graphs_follows_eager_float32_on
 
 @pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity"])
 def test_batches_are_solved_as_on_a_cpu(problem):
-    systems = [discretised(disol.draw(problem, 7, index, resolution=32, shift="all")) for index in range(4)]
-    expected, found = solve_systems(systems, "cpu"), solve_systems(systems, GPU)
-    assert found.nodes.device.type == GPU
-    assert found.fallbacks == ()
-    assert relative_difference(found.nodes.cpu(), expected.nodes.numpy()) < FLOAT64
-
-
-def test_batches_are_stepped_as_on_a_cpu():
-    cases = [disol.draw("heat", 7, index, resolution=32, shift="all") for index in range(4)]
-    systems, initial = zip(
-        *((discretised(case), case.equation.initial_nodes(case.terms)) for case in cases), strict=True
-    )
-    mass = forms.mass(ELEMENTS["q1"](1 / 32))
-    expected, found = (step_systems(systems, mass, initial, [0, 3, 10], device) for device in ("cpu", GPU))
+    systems = drawn_systems(problem)
+    expected, found = (solve_systems(systems, device=device) for device in ("cpu", GPU))
     assert found.frames.device.type == GPU
     assert found.fallbacks == ()
     assert relative_difference(found.frames.cpu(), expected.frames.numpy()) < FLOAT64
+
+
+def test_batches_are_stepped_as_on_a_cpu():
+    systems = drawn_systems("heat")
+    expected, found = (solve_systems(systems, [0, 3, 10], device) for device in ("cpu", GPU))
+    assert found.frames.device.type == GPU
+    assert found.fallbacks == ()
+    assert relative_difference(found.frames.cpu(), expected.frames.numpy()) < FLOAT64
+
+
+EVERY_PROBLEM = [
+    (name, conventions) for name, problem in disol.PROBLEMS.items() for conventions in problem.known_conventions
+]
+
+
+@pytest.mark.parametrize(("problem", "conventions"), EVERY_PROBLEM)
+def test_arrays_are_checked_discretised_and_solved_as_on_a_cpu(problem, conventions):
+    batch = batch_of(problem, conventions)
+    expected, found = (
+        disol.solve_exact(problem, conventions=conventions, device=device, **batch) for device in ("cpu", GPU)
+    )
+    assert torch.device(found.device).type == GPU
+    for name in ("field", "nodes", "pattern", "amplitude"):
+        assert isinstance(getattr(found, name), np.ndarray)
+        assert relative_difference(getattr(found, name), getattr(expected, name)) < FLOAT64
+    assert np.array_equal(found.case.inputs, expected.case.inputs)
+    placed = Case.from_arrays(problem, conventions=conventions, device=torch.device(GPU), **batch).on(GPU)
+    assert placed.inputs.device.type == GPU
+    np.testing.assert_allclose(placed.inputs.cpu().numpy(), expected.case.inputs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
+def test_drawn_cases_are_solved_as_on_a_cpu(problem):
+    cases = [disol.draw(problem, 7, index, resolution=32) for index in range(4)]
+    if cases[0].times is not None:
+        cases = [Case.from_arrays(case, times=[2.0, 10.0]) for case in cases]
+    for asked in (cases, cases[0]):
+        expected, found = (disol.solve_exact(asked, device=device) for device in ("cpu", GPU))
+        assert relative_difference(found.nodes, expected.nodes) < FLOAT64
+
+
+def test_a_wrong_case_is_named_on_a_gpu_too():
+    batch = batch_of("poisson", "paper")
+    batch["dirichlet"] = batch["dirichlet"].copy()
+    batch["dirichlet"][4] = 0
+    with pytest.raises(disol.DisolError, match="Case 4: 1 of 1 parts of the domain"):
+        disol.solve_exact("poisson", device=GPU, **batch)
 
 
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
@@ -143,17 +190,42 @@ def test_generation_on_a_gpu_gives_the_cases_of_a_cpu(tmp_path: Path, problem):
         np.testing.assert_allclose(values, expected[name], rtol=1e-8, atol=1e-6 if name == "pattern" else 0)
 
 
+def set_few_unknowns(monkeypatch, number: int) -> None:
+    """Let a GPU solve what has more unknowns than that."""
+    monkeypatch.setattr("disol.problems.solve.FEW_UNKNOWNS", {"steady": number, "transient": number})
+
+
 @pytest.mark.parametrize("few_unknowns", [0, 10**9], ids=["solved-on-the-gpu", "solved-on-its-cpu"])
 @pytest.mark.parametrize("name", disol.list_pretrained())
-def test_models_solve_as_on_a_cpu(monkeypatch, name, few_unknowns):
-    for limit in ("FEW_UNKNOWNS", "FEW_IF_STEPPED"):
-        monkeypatch.setattr(f"disol.inference.truth.{limit}", few_unknowns)
+def test_models_are_verified_as_on_a_cpu(monkeypatch, name, few_unknowns):
+    set_few_unknowns(monkeypatch, few_unknowns)
     expected, found = (
-        model.solve(disol.draw(model.problem, 3, conventions=model.conventions))
+        model.verify(disol.draw(model.problem, 3, conventions=model.conventions))
         for model in (disol.load(name, device=device) for device in ("cpu", GPU))
     )
-    assert relative_difference(found.field, expected.field) < TENSOR_FLOAT32
-    assert found.amplitude == pytest.approx(expected.amplitude, rel=TENSOR_FLOAT32)
+    assert relative_difference(found.prediction.field, expected.prediction.field) < TENSOR_FLOAT32
+    assert found.prediction.amplitude == pytest.approx(expected.prediction.amplitude, rel=TENSOR_FLOAT32)
     assert found.error == pytest.approx(expected.error, rel=0.2, abs=TENSOR_FLOAT32)
-    assert expected.solved_on == "cpu"
-    assert torch.device(found.solved_on).type == (GPU if few_unknowns == 0 else "cpu")
+    assert expected.exact.device == "cpu"
+    assert torch.device(found.exact.device).type == (GPU if few_unknowns == 0 else "cpu")
+    assert torch.device(found.prediction.device).type == GPU
+    assert min(found.seconds.values()) > 0
+
+
+@pytest.mark.parametrize("few_unknowns", [0, 10**9], ids=["solved-on-the-gpu", "solved-on-its-cpu"])
+@pytest.mark.parametrize("name", disol.list_pretrained())
+@pytest.mark.filterwarnings("ignore:The network was trained on")
+def test_batches_are_verified_as_on_a_cpu(monkeypatch, name, few_unknowns):
+    set_few_unknowns(monkeypatch, few_unknowns)
+    here, there = (disol.load(name, device=device) for device in ("cpu", GPU))
+    batch = batch_of(here.problem.name, here.conventions.name)
+    expected, found = here.verify(**batch), there.verify(**batch)
+    assert relative_difference(found.exact.field, expected.exact.field) < FLOAT64
+    assert relative_difference(found.exact.amplitude, expected.exact.amplitude) < FLOAT64
+    assert relative_difference(found.prediction.field, expected.prediction.field) < 3 * TENSOR_FLOAT32
+    assert found.error == pytest.approx(expected.error, rel=0.2, abs=TENSOR_FLOAT32)
+    assert torch.device(found.exact.device).type == (GPU if few_unknowns == 0 else "cpu")
+    monkeypatch.setattr("disol.surrogate.verification.cases_at_once", lambda case, device: 2)
+    pieces = there.verify(**batch)
+    assert relative_difference(pieces.prediction.field, found.prediction.field) < TENSOR_FLOAT32
+    assert relative_difference(pieces.exact.field, found.exact.field) < FLOAT64

@@ -9,14 +9,13 @@ import pytest
 import torch
 
 import disol
+from disol import _checks as checks
 from disol.data import generate, open_store
-from disol.data.backends import discretise_cases
-from disol.data.device import solve_on
+from disol.data.backends import DeviceBackend, discretise_cases
 from disol.data.recipe import read_recipe
-from disol.evaluation.evaluating import evaluate
+from disol.evaluation import evaluate
 from disol.fem import forms
 from disol.models import load_checkpoint
-from disol.problems import checks
 from disol.problems.heat import HeatProblem
 from disol.training import train
 
@@ -36,7 +35,7 @@ class CarriedHeat(HeatProblem):
         return super().element_matrix(element, conventions) + self.step * self.time_scale * carried
 
 
-CARRIED = CarriedHeat("carried-heat", "∂U/∂t + s v · ∇U = s (ΔU + g f)", resolution=16, num_cases=10)
+CARRIED = CarriedHeat("carried-heat", "∂U/∂t + s v · ∇U = s (ΔU + g f)", resolution=16)
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +47,18 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(file: Path) -> Path:
-    out, overrides = file.parent / "run", ["train.batch=4", "train.epochs=1"]
+    out, overrides = file.parent / "run", ["train.batch_size=4", "train.epochs=1"]
     train(CARRIED, file, out, model_settings=TINY, overrides=overrides, device="cpu", progress=False)
     return out
 
 
 def test_a_transient_problem_of_ones_own_is_solved_in_batches_as_one_by_one(file):
     recipe = read_recipe(CARRIED, 0, None, "paper", None)
-    solved = solve_on(torch.device("cpu"), recipe, discretise_cases(recipe, range(4)))
+    solved, fallbacks = DeviceBackend(torch.device("cpu")).finish(recipe, discretise_cases(recipe, range(4)))
     stored = open_store(file).read(slice(4))
-    assert solved.amplitude == pytest.approx(stored["amplitude"], rel=1e-12)
-    assert np.abs(solved.pattern - stored["pattern"]).max() < 1e-6
+    assert fallbacks == 0
+    assert solved["amplitude"] == pytest.approx(stored["amplitude"], rel=1e-12)
+    assert np.abs(solved["pattern"] - stored["pattern"]).max() < 1e-6
     still = disol.solve_exact("heat", **disol.draw(CARRIED).terms)
     assert np.abs(still.field - disol.solve_exact(disol.draw(CARRIED)).field).max() > 0.01 * still.amplitude
 
@@ -66,7 +66,8 @@ def test_a_transient_problem_of_ones_own_is_solved_in_batches_as_one_by_one(file
 def test_a_model_of_it_sizes_its_frames_by_its_own_steps(run):
     case = disol.draw(CARRIED, seed=1)
     times = [0.0, 2.0, 30.0]
-    found = disol.load(run, CARRIED, device="cpu").solve(case, times=times)
+    with pytest.warns(UserWarning, match="trained up to 20 s"):
+        found = disol.load(run, CARRIED, device="cpu").verify(case, times=times).prediction
     exact = disol.solve_exact(case, times=times)
     assert found.field.shape == exact.field.shape
     assert found.amplitude == pytest.approx(exact.amplitude, rel=1e-3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imsave
-from printed import SIDE, SQUARE
+from printed import SIDE, SQUARE, folder_written
 
 from disol.cli import main
 from disol.models import create_model, save_checkpoint
@@ -45,7 +45,7 @@ def run(home, capsys, monkeypatch):
     def run(*arguments: str, problem: str = "poisson"):
         code, out, err = solve(capsys, monkeypatch, *arguments, problem=problem)
         assert code == 0, err
-        return dict(np.load("solution/solution.npz")), out
+        return dict(np.load(folder_written(out) / "solution.npz")), out
 
     return run
 

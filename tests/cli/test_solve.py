@@ -1,5 +1,6 @@
 """`disol solve`: the solution, and what is told of it."""
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -7,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from printed import SIDE, cells, channel
+from printed import SIDE, cells, channel, folder_written
 
 import disol
 from disol.cli import main
-from disol.cli.solving import duration
-from disol.expressions import read_expression
+from disol.cli.solve import duration
+from disol.fields import read_expression
 from disol.geometry import named_shape
 from disol.geometry.loops import name_loops, read_ranges
 from disol.grid import Grid
-from disol.inference import truth
-from disol.inference.torch_engines import TorchEngine
+from disol.surrogate import verification
+from disol.surrogate.engines import TorchEngine
 
 
 def test_without_options_the_arrow_with_a_hole_is_solved_and_compared(run):
@@ -38,10 +39,10 @@ def test_the_solution_is_that_of_the_written_terms(run):
     loops = name_loops(named_shape("star", with_hole=True).mask(Grid(SIDE, SIDE)))
     held = loops.mark(read_ranges("outer:0-0.2,hole1"))
     assert (channel(arrays, "dirichlet") == held).all()
-    expected = disol.load("models/poisson", device="cpu").solve(
+    expected = disol.load("models/poisson", device="cpu").verify(
         domain=loops.mask, dirichlet=held, source=read_expression(formula)
     )
-    assert arrays["field"] == pytest.approx(expected.field)
+    assert arrays["field"] == pytest.approx(expected.prediction.field)
 
 
 def test_the_printed_amplitude_of_the_exact_solution_is_the_exact_one(run):
@@ -78,7 +79,7 @@ def seconds(cell: str) -> float:
 
 @pytest.mark.parametrize(
     ("owner", "name", "slow", "quick"),
-    [(TorchEngine, "on_device", "predicted", "exact"), (truth, "solve", "exact", "predicted")],
+    [(TorchEngine, "forward", "predicted", "exact"), (verification, "solve_here", "exact", "predicted")],
 )
 def test_the_time_of_the_network_is_told_from_that_of_all_else(run, monkeypatch, owner, name, slow, quick):
     delay(monkeypatch, owner, name)
@@ -136,9 +137,9 @@ def test_heat_is_solved_at_the_times_asked_for_and_animated(run):
     domain = arrays["domain"]
     given = {"domain": domain, "dirichlet": channel(arrays, "dirichlet")}
     fields = {"source": read_expression("wave"), "initial": read_expression("gaussian")}
-    expected = disol.load("models/heat", device="cpu").solve(**given, **fields, times=(2, 4, 8))
-    assert arrays["field"] == pytest.approx(expected.field)
-    assert (arrays["inputs"] == expected.inputs).all()
+    expected = disol.load("models/heat", device="cpu").verify(**given, **fields, times=(2, 4, 8))
+    assert arrays["field"] == pytest.approx(expected.prediction.field)
+    assert (arrays["inputs"] == expected.case.inputs).all()
     assert Path("solution/solution.gif").read_bytes().startswith(b"GIF89a")
     assert "solution/solution.gif" in out
 
@@ -147,7 +148,7 @@ def test_times_after_the_trained_ones_and_more_than_a_picture_shows_are_named(ru
     usual = "--geometry", "y", "--no-exact"
     assert "note:" not in run(*usual, "--time", "2,4,6,8,10,12,20", problem="heat")[1]
     out = run(*usual, "--time", "2,4,6,8,10,12,14,22", problem="heat")[1]
-    assert "note: models are trained up to 20 s: expect larger errors after that" in out
+    assert out.count("note: The network was trained up to 20 s: expect larger errors after that.") == 1
     assert "note: solution.png shows 7 of the 8 times" in out
 
 
@@ -162,19 +163,80 @@ def test_the_exact_solution_and_the_error_can_be_left_out(run, problem):
     options = "--geometry", "square.json", *(["--time", "8"] if problem == "heat" else [])
     names = ("solution.png", "solution.gif") if problem == "heat" else ("solution.png",)
     arrays, out = run(*options, problem=problem)
-    widths = [picture_width(f"solution/{name}") for name in names]
+    widths = [picture_width(folder_written(out) / name) for name in names]
     fewer, shorter = run(*options, "--no-exact", problem=problem)
     table = shorter[shorter.index("max |U|") :]
     assert "error" not in table
     assert "exact" not in table
     assert cells(shorter, "predicted")[1] == cells(out, "predicted")[1]
-    assert [picture_width(f"solution/{name}") for name in names] != widths
+    assert [picture_width(folder_written(shorter) / name) for name in names] != widths
     assert fewer["exact"] == pytest.approx(arrays["exact"])  # files hold all that is known
 
 
-def picture_width(path: str) -> int:
+def picture_width(path: Path) -> int:
     with Image.open(path) as picture:
         return picture.width
+
+
+def test_every_solution_gets_a_folder_of_its_own_unless_told_otherwise(run, fails):
+    folders = [str(folder_written(run("--no-exact")[1])) for _ in range(3)]
+    assert folders == ["solution", "solution-2", "solution-3"]
+    assert str(folder_written(run("--no-exact", "--out", "mine")[1])) == "mine"
+    written = Path("mine/solution.npz").read_bytes()
+    message = "mine holds a solution already. Choose another --out, or give --overwrite."
+    assert message in fails("--out", "mine")
+    _, out = run("--source", "constant", "--out", "mine", "--overwrite")
+    assert str(folder_written(out)) == "mine"
+    assert Path("mine/solution.npz").read_bytes() != written
+    Path("yours").mkdir()
+    Path("yours/notes.txt").touch()
+    assert str(folder_written(run("--no-exact", "--out", "yours")[1])) == "yours"
+
+
+def test_an_animation_is_not_overwritten_unless_told_so(run, fails):
+    Path("movie.gif").touch()
+    message = "movie.gif exists already. Choose another --animate, or give --overwrite."
+    assert message in fails("--time", "2", "--animate", "movie.gif", problem="heat")
+    run("--time", "2", "--animate", "movie.gif", "--overwrite", problem="heat")
+    assert Path("movie.gif").stat().st_size > 0
+
+
+def test_a_run_of_a_network_of_ones_own_is_solved_by_it(home, capsys, monkeypatch):
+    Path("mine.py").write_text(OWN_NETWORK)
+    import_and_save = [sys.executable, "-c", SAVE_OWN_NETWORK]
+    subprocess.run(import_and_save, check=True)
+    solve = ["disol", "solve", "--model", "own", "--geometry", "square.json", "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", solve)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert "own holds the weights of a network of your own. Give --network mine:Mine." in capsys.readouterr().err
+    found = subprocess.run(
+        [sys.executable, "-m", *solve, "--network", "mine:Mine"], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert "own, trained on 24 x 24" in found.stdout
+    exported = [sys.executable, "-m", "disol", "onnx", "own", "--network", "mine:Mine", "--out", "own.onnx"]
+    subprocess.run(exported, check=True, capture_output=True)
+    assert Path("own.onnx").stat().st_size > 0
+
+
+OWN_NETWORK = """
+import torch
+
+class Mine(torch.nn.Module):
+    def __init__(self, num_channels, num_fields):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(num_channels, num_fields, 3, padding=1)
+
+    def forward(self, inputs):
+        return self.layer(inputs) * inputs[:, :1]
+"""
+SAVE_OWN_NETWORK = """
+import mine
+from disol.models import save_checkpoint
+save_checkpoint("own", mine.Mine(3, 1), "poisson", resolution=24)
+"""
 
 
 def test_a_resolution_that_was_not_trained_is_one_note(run):

@@ -1,9 +1,9 @@
 """The `disol` command: parse, call, print."""
 
 from disol.cli.app import app, main
-from disol.cli.case_commands import draw, export, generate, info, problems
-from disol.cli.model_commands import evaluate, models, onnx, train
-from disol.cli.solve_command import EXAMPLES, HELP, solve
+from disol.cli.cases import draw, export, generate, info, problems
+from disol.cli.models import evaluate, models, onnx, train
+from disol.cli.solve import EXAMPLES, HELP, solve
 
 __all__ = ["app", "main"]
 

@@ -1,7 +1,9 @@
 """The command line application, and what its commands share."""
 
+import re
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -9,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from disol import __version__
+from disol.errors import DisolError
 
 app = typer.Typer(
     help="Solve PDEs on changing geometries. Start with `disol solve`.",
@@ -24,19 +27,33 @@ ProblemName = Annotated[str, typer.Argument(help="Which problem; `disol problems
 ConventionsName = Annotated[str, typer.Option(help="paper or published.")]
 DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
 Resolution = Annotated[int | None, typer.Option(help="Pixels along a side.")]
-Sequence = Annotated[int, typer.Option(help="Which sequence of cases.")]
+Seed = Annotated[int, typer.Option(help="Which sequence of cases.")]
 
 # Some versions of typer bring their own copy of click; this is the base of all usage errors in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 INTERRUPTED = 130
+# Arguments of the library that commands call otherwise.
+_CALLED = {"num_cases": "cases", "overrides": "settings", "path": "out"}
+# How messages of the library name arguments.
+_ASSIGNED = re.compile(
+    r"(?<![\w.-])(?P<name>[a-z_]+)=(?P<quote>['\"]?)(?P<value>[\w./:+-]+)(?P=quote)"
+)  # split='train'
+_NAMED = re.compile(
+    r"^[a-z_]+(?= must| are| draws)"  # minutes must be positive
+    r"|(?:(?<=another )|(?<=raise )|(?<=Leave ))[a-z_]+(?![\w.]*\w)"  # choose another out
+    r"|(?<=has no )[a-z_]+(?=\. It takes )"  # poisson has no force_x
+)
+_LISTED = re.compile(r"(?<=\. It takes )[a-z_, ]+(?=\.)")  # It takes dirichlet, source.
 
 
 def main() -> None:
-    """Run the command; a wrong input is one line and exit code 2."""
+    """Run the command; what the caller did wrong is one line and exit code 2, a bug keeps its traceback."""
     try:
         code = app(standalone_mode=False)
-    except (ValueError, UsageError) as error:
-        fail(error)
+    except DisolError as error:
+        fail(as_options(str(error), find_options(sys.argv[1:])))
+    except UsageError as error:
+        fail(getattr(error, "format_message", error.__str__)())  # a usage error names its option only there
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
@@ -44,12 +61,37 @@ def main() -> None:
     sys.exit(code)
 
 
-def fail(error: Exception) -> NoReturn:
+def fail(message: str) -> NoReturn:
     """Print what is wrong, unless it has been shown already, and exit."""
-    message = getattr(error, "format_message", error.__str__)()  # a usage error names its option only there
     if message:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/] {one_line(message)}")
     sys.exit(2)
+
+
+def as_options(message: str, options: Mapping[str, str]) -> str:
+    """Write arguments of the library as options of a command: `--split train`.
+
+    options   of the command, by the names of their arguments
+    """
+
+    def named(found: re.Match[str]) -> str:
+        return options.get(found[0], found[0])
+
+    def assigned(found: re.Match[str]) -> str:
+        is_size = found["name"] == "source"  # of a shift, source=0.3
+        return found[0] if is_size or found["name"] not in options else f"{options[found['name']]} {found['value']}"
+
+    message = _LISTED.sub(lambda found: re.sub("[a-z_]+", named, found[0]), _NAMED.sub(named, message))
+    return _ASSIGNED.sub(assigned, message)
+
+
+def find_options(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the options of the command that is called, by the names of their arguments."""
+    commands: Any = getattr(typer.main.get_command(app), "commands", {})
+    called = next((word for word in arguments if word in commands), None)
+    params = [] if called is None else commands[called].params
+    options = {param.name: param.opts[0] for param in params if param.opts[0].startswith("--")}
+    return options | {name: options[own] for name, own in _CALLED.items() if own in options}
 
 
 def one_line(message: object) -> str:
@@ -86,6 +128,6 @@ def options(
     del version  # its callback has answered
 
 
-def largest_of(fields: tuple[str, ...]) -> str:
+def max_symbol(fields: tuple[str, ...]) -> str:
     """Say what an amplitude is the largest value of: of a vector field not its length, but a component."""
     return "max |U|" if len(fields) == 1 else "max |U_i|"

@@ -10,16 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from disol.files import written_whole
-from disol.models import Checkpoint, Network
+from disol._files import written_whole
+from disol.errors import DisolError
+from disol.models import Checkpoint
+from disol.models.handle import Handle, resolve
+from disol.problems import Problem
 
 INPUT, OUTPUT = "inputs", "prediction"
 OPSET = 17
 
 
-def export_onnx(checkpoint: Checkpoint, path: str | Path) -> Path:
-    """Write the network of a checkpoint as an .onnx file, whole or not at all; return its path.
+def export_onnx(
+    handle: Handle,
+    path: str | Path,
+    problem: str | Problem | None = None,
+    *,
+    model: str | type[nn.Module] | nn.Module | None = None,
+) -> Path:
+    """Write a network, given by any handle, as an .onnx file, whole or not at all; return its path.
+
+    problem and model are those of `load`: what a network of one's own solves, and its class if the handle is a folder.
 
     The graph takes `inputs` [batch, channel, height, width], float32, of any batch, height and width. Its metadata say
     what these are (`channels`, `fields`, `predicts`, `problem`, `parameters`, `conventions`, `normalisation`,
@@ -27,16 +39,17 @@ def export_onnx(checkpoint: Checkpoint, path: str | Path) -> Path:
     """
     target = Path(path)
     if target.suffix != ".onnx":
-        raise ValueError(f"An ONNX file must end in .onnx, got {target.name!r}. Rename it.")
+        raise DisolError(f"An ONNX file must end in .onnx, got {target.name!r}.")
     onnx = require("onnx")
-    graph = onnx.load_model_from_string(trace_onnx(checkpoint.model))
-    onnx.helper.set_model_props(graph, describe(checkpoint))
+    checkpoint = resolve(handle, problem=problem, model=model)
+    graph = onnx.load_model_from_string(trace_onnx(checkpoint.network, checkpoint.problem))
+    onnx.helper.set_model_props(graph, _describe(checkpoint))
     with written_whole(target) as temporary:
         temporary.write_bytes(graph.SerializeToString())
     return target
 
 
-def describe(checkpoint: Checkpoint) -> Mapping[str, str]:
+def _describe(checkpoint: Checkpoint) -> Mapping[str, str]:
     """Say in texts what a network was trained on and what it predicts."""
     card = checkpoint.card
     facts = {
@@ -44,7 +57,7 @@ def describe(checkpoint: Checkpoint) -> Mapping[str, str]:
         "parameters": card.parameters,
         "channels": card.channels,
         "fields": card.fields,
-        "predicts": checkpoint.model.predicts,
+        "predicts": checkpoint.predicts,
         "conventions": card.conventions,
         "normalisation": card.normalisation,
         "resolution": card.resolution,
@@ -54,14 +67,15 @@ def describe(checkpoint: Checkpoint) -> Mapping[str, str]:
     return {name: fact if isinstance(fact, str) else json.dumps(fact) for name, fact in facts.items()}
 
 
-def trace_onnx(network: Network) -> bytes:
+def trace_onnx(network: nn.Module, problem: Problem) -> bytes:
     """Return the network as an ONNX graph for any batch, height and width, odd ones included."""
     require("onnx")
     sizes = {0: "batch", 2: "height", 3: "width"}
+    predicted = sizes if getattr(network, "predicts", "pattern") == "pattern" else {0: "batch"}
     written = io.BytesIO()
     traced = copy.deepcopy(network).cpu().eval()  # on a GPU networks interpolate in a way that fixes the sizes
     # More than one case and an uneven grid, so that no size is taken for a constant.
-    example = torch.zeros(2, network.num_channels, 2 * 16 + 1, 3 * 16 + 1)
+    example = torch.zeros(2, len(problem.channels), 2 * 16 + 1, 3 * 16 + 1)
     with warnings.catch_warnings():
         # The tracer is called legacy, but its successor needs one more package. It doubts every branch on a shape;
         # those of the networks are checks alone.
@@ -75,7 +89,7 @@ def trace_onnx(network: Network) -> bytes:
             opset_version=OPSET,
             input_names=[INPUT],
             output_names=[OUTPUT],
-            dynamic_axes={INPUT: sizes, OUTPUT: sizes if network.predicts == "pattern" else {0: "batch"}},
+            dynamic_axes={INPUT: sizes, OUTPUT: predicted},
         )
     return written.getvalue()
 
@@ -85,4 +99,4 @@ def require(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        raise ValueError(f"ONNX needs {module}, which is not installed. Run pip install 'disol[onnx]'.") from None
+        raise DisolError(f"ONNX needs {module}, which is not installed. Run pip install 'disol[onnx]'.") from None

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from disol.inference import torch_engines
-from disol.inference.engine import Engine
-from disol.inference.engines import ENGINES, build_engine
-from disol.inference.torch_engines import TorchEngine, has_cpp_compiler
 from disol.models import create_model
+from disol.surrogate import engines
+from disol.surrogate.engines import ENGINES, CompiledEngine, Engine, TorchEngine
 
 QUICK = ["torch", "onnx"]
 SMALL = {"width": 8, "depth": 3, "head_width": 8}
@@ -27,6 +25,10 @@ def _extra_that_the_engine_needs(request):
 def small_network(model="disol", problem="poisson", **settings):
     torch.manual_seed(0)
     return create_model(model, problem, **SMALL | settings).eval()
+
+
+def build_engine(network, **settings):
+    return engines.build_engine(network, network.problem, **settings)
 
 
 def random_cases(network, batch, height=16, width=16):
@@ -65,7 +67,7 @@ def test_every_option_of_the_network_survives(engine):
 
 @pytest.mark.parametrize("engine", QUICK)
 def test_large_batches_are_run_in_chunks_and_small_ones_are_not_changed(engine, monkeypatch):
-    monkeypatch.setattr("disol.inference.engine.MOST_PIXELS", {"cpu": 4 * 16 * 16})
+    monkeypatch.setattr("disol.surrogate.engines.MOST_PIXELS", {"cpu": 4 * 16 * 16})
     network = small_network()
     ready = build_engine(network, engine=engine)
     for batch in (0, 1, 4, 11):
@@ -84,7 +86,7 @@ def test_a_batch_that_does_not_fit_is_cut_until_it_does(monkeypatch):
         sizes.append(len(cases))
         if len(cases) > 3:
             raise torch.OutOfMemoryError
-        return eager(network, cases.numpy())
+        return torch.from_numpy(eager(network, cases.numpy()))
 
     monkeypatch.setattr(TorchEngine, "run", run_if_it_fits)
     inputs = random_cases(network, 9)
@@ -105,6 +107,15 @@ def test_a_single_case_that_does_not_fit_is_one_clear_error(monkeypatch):
 
 
 @pytest.mark.parametrize("engine", QUICK)
+def test_tensors_become_tensors_and_arrays_become_arrays(engine):
+    network = small_network()
+    inputs, ready = random_cases(network, 3), build_engine(network, engine=engine)
+    found = ready(torch.from_numpy(inputs))
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_array_equal(found.numpy(), ready(inputs))
+
+
+@pytest.mark.parametrize("engine", QUICK)
 def test_arrays_may_be_read_only_reversed_or_strided(engine):
     network = small_network()
     inputs = random_cases(network, 4)
@@ -117,9 +128,9 @@ def test_arrays_may_be_read_only_reversed_or_strided(engine):
 
 
 def test_a_compiled_network_pads_its_batches_to_few_shapes(monkeypatch):
-    monkeypatch.setattr("disol.inference.engine.MOST_PIXELS", {"cpu": 5 * 9 * 8})
-    monkeypatch.setattr(torch_engines, "require_compiler", lambda device: None)
-    monkeypatch.setattr(torch_engines, "compile_for_one_shape", lambda network, device, recorded: network)
+    monkeypatch.setattr("disol.surrogate.engines.MOST_PIXELS", {"cpu": 5 * 9 * 8})
+    monkeypatch.setattr(engines, "_require_compiler", lambda device: None)
+    monkeypatch.setattr(engines, "_compile_for_one_shape", lambda network, device, recorded: network)
     network = small_network()
     ready = build_engine(network, engine="compiled")
     for batch in (11, 3):
@@ -131,9 +142,9 @@ def test_a_compiled_network_pads_its_batches_to_few_shapes(monkeypatch):
 
 def test_a_compiled_network_fills_up_few_cases_and_takes_as_many_at_once_as_that_allows(monkeypatch):
     """Batches that are padded cost as much as full ones: 5,000 cases are no two batches of 4,096."""
-    monkeypatch.setattr("disol.inference.engine.MOST_PIXELS", {"cpu": 1024 * 9 * 8})
-    monkeypatch.setattr(torch_engines, "require_compiler", lambda device: None)
-    monkeypatch.setattr(torch_engines.CompiledEngine, "most_pixels", lambda self: 4096 * 9 * 8)
+    monkeypatch.setattr("disol.surrogate.engines.MOST_PIXELS", {"cpu": 1024 * 9 * 8})
+    monkeypatch.setattr(engines, "_require_compiler", lambda device: None)
+    monkeypatch.setattr(CompiledEngine, "most_pixels", lambda self: 4096 * 9 * 8)
     ready = build_engine(small_network(), engine="compiled")
     sizes = {batch: ready.cases_at_once(batch, (9, 8)) for batch in (600, 1100, 2500, 4096, 5000, 8192)}
     assert sizes == {600: 1024, 1100: 2048, 2500: 1024, 4096: 4096, 5000: 1024, 8192: 4096}
@@ -141,20 +152,20 @@ def test_a_compiled_network_fills_up_few_cases_and_takes_as_many_at_once_as_that
 
 COMPILATION = """
 import numpy, torch
-from disol.inference.engines import build_engine
 from disol.models import create_model
+from disol.surrogate.engines import build_engine
 
 torch.manual_seed(0)
 network = create_model("unet", "poisson", width=8, depth=2, head_width=8)
 inputs = numpy.random.default_rng(0).random((3, 3, 9, 8), numpy.float32)
-expected = build_engine(network)(inputs)
-found = build_engine(network, engine="compiled")(inputs)
+expected = build_engine(network, network.problem)(inputs)
+found = build_engine(network, network.problem, engine="compiled")(inputs)
 assert abs(found - expected).max() < 1e-5 * abs(expected).max()
 assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 """
 
 
-@pytest.mark.skipif(not has_cpp_compiler(), reason="torch.compile needs a C++ compiler")
+@pytest.mark.skipif(not engines._has_cpp_compiler(), reason="torch.compile needs a C++ compiler")
 def test_compilation_does_not_change_predictions_nor_warn():
     # In a process of its own, for the compiler cannot read what checks the shapes of the networks here.
     subprocess.run([sys.executable, "-W", "error", "-c", COMPILATION], check=True)
@@ -186,7 +197,7 @@ def test_bfloat16_is_close_and_comes_back_as_float32():
 
 
 def test_an_engine_says_what_it_is():
-    ready = build_engine(small_network(), device=torch.device("cpu"), precision="bfloat16")
+    ready = build_engine(small_network(), device="cpu", precision="bfloat16")
     assert isinstance(ready, Engine)
     assert (ready.name, ready.device, ready.precision) == ("torch", torch.device("cpu"), "bfloat16")
 
@@ -207,7 +218,6 @@ def test_onnx_takes_the_cpu_where_the_device_is_left_open(monkeypatch):
     ("settings", "message"),
     [
         ({"engine": "fast"}, "Unknown engine 'fast'. Use one of torch, compiled, onnx"),
-        ({"engine": None}, "Unknown engine None"),
         ({"precision": "float64"}, "Unknown precision 'float64'. Use one of float32, bfloat16"),
         ({"device": "tpu"}, "Unknown device 'tpu'"),
         ({"engine": "onnx", "precision": "bfloat16"}, "computes in float32, not in bfloat16"),
@@ -234,13 +244,13 @@ def test_a_missing_extra_is_one_clear_error(module, monkeypatch):
 
 
 def test_the_compiler_that_a_user_names_is_the_one_that_counts(monkeypatch):
-    monkeypatch.setattr(torch_engines.shutil, "which", lambda name: name if name in ("g++", "icpx") else None)
+    monkeypatch.setattr(engines.shutil, "which", lambda name: name if name in ("g++", "icpx") else None)
     for named, found in (("icpx", True), ("no-such-compiler", False), ("", True)):
         monkeypatch.setenv("CXX", named)
-        assert has_cpp_compiler() == found
+        assert engines._has_cpp_compiler() == found
 
 
 def test_compiling_without_a_compiler_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(torch_engines.shutil, "which", lambda name: None)
+    monkeypatch.setattr(engines.shutil, "which", lambda name: None)
     with pytest.raises(ValueError, match=r"needs a C\+\+ compiler on cpu, but none is found"):
         build_engine(small_network(), engine="compiled")

@@ -1,9 +1,8 @@
 """Commands about cases: list problems, draw one case, generate many, look into files of them."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
@@ -13,17 +12,19 @@ from disol.cli.app import (
     DeviceName,
     ProblemName,
     Resolution,
-    Sequence,
+    Seed,
     console,
-    largest_of,
+    max_symbol,
     note,
     print_rows,
 )
+from disol.errors import DisolError
 
 if TYPE_CHECKING:
-    from disol.problems import Case, Exact
+    from disol.problems import Solution
 
-HEAT_TIMES = (2.0, 8.0, 20.0, 50.0)
+SHOWN_TIMES = (2.0, 8.0, 20.0, 50.0)  # seconds, of a transient problem
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def problems() -> None:
@@ -39,13 +40,13 @@ def problems() -> None:
 
 def draw(
     problem: ProblemName,
-    seed: Sequence = 0,
+    seed: Seed = 0,
     index: Annotated[int, typer.Option(help="Which case of it.")] = 0,
     shift: Annotated[
         str | None,
         typer.Option(
-            help="topology, boundary, source, all, shape:NAME, shape:NAME+hole; sizes as in topology=0.3 or "
-            "topology=0.2..0.3."
+            help="topology, boundary, source, all, shape:NAME, shape:NAME+hole, broad, released; sizes as in "
+            "topology=0.3 or topology=0.2..0.3."
         ),
     ] = None,
     resolution: Resolution = None,
@@ -59,23 +60,22 @@ def draw(
     """Draw a random case, solve it exactly, and write a picture or arrays."""
     import numpy as np
 
-    from disol.problems import draw as draw_case
-    from disol.problems import solve_exact
+    from disol.problems import Case, solve_exact
 
-    write = find_writer(out)
+    require_ending(out)
     started = time.perf_counter()
-    case = draw_case(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)
+    case = Case.draw(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)
     drawn = time.perf_counter()
-    times: dict[str, Any] = {"times": HEAT_TIMES} if "times" in case.terms else {}
-    exact = solve_exact(case, element=element, **times)
+    solution = solve_exact(case, element=element, times=None if case.times is None else SHOWN_TIMES)
     solved = time.perf_counter()
-    write(out, case, exact)
-    sizes = ", ".join(f"{size:.4g}" for size in np.atleast_1d(exact.amplitude))
+    write(out, solution)
+    sizes = ", ".join(f"{size:.4g}" for size in np.atleast_1d(solution.amplitude))
+    height, width = case.grid.pixels
     print_rows(
         [
-            ("problem", f"{case.problem}: {case.equation.equation}"),
-            ("grid", f"{case.resolution} x {case.resolution}, {case.terms['domain'].mean():.0%} of it domain"),
-            ("amplitude", f"{largest_of(case.equation.fields)} = {sizes}"),
+            ("problem", f"{case.problem}: {case.problem.equation}"),
+            ("grid", f"{height} x {width}, {case.domain.mean():.0%} of it domain"),
+            ("amplitude", f"{max_symbol(solution.fields)} = {sizes}"),
             ("time", f"drawn in {1e3 * (drawn - started):.1f} ms, solved in {1e3 * (solved - drawn):.1f} ms"),
             ("written", str(out)),
         ]
@@ -86,7 +86,7 @@ def generate(
     problem: ProblemName,
     cases: Annotated[int, typer.Option(help="How many cases.")],
     out: Annotated[Path, typer.Option(help="The HDF5 file to write.")],
-    seed: Sequence = 0,
+    seed: Seed = 0,
     shift: Annotated[str | None, typer.Option(help="As for draw, or 'shapes': all named shapes in turn.")] = None,
     conventions: ConventionsName = "paper",
     resolution: Resolution = None,
@@ -98,9 +98,8 @@ def generate(
 ) -> None:
     """Draw and solve many cases into one file."""
     if backend not in ("local", "dask") or (backend == "dask") != (scheduler is not None):
-        raise ValueError(
-            f"--backend is local, or dask together with --scheduler ADDRESS, got {backend!r} and {scheduler!r}. "
-            "Give both or neither."
+        raise DisolError(
+            f"--backend is local, or dask together with --scheduler ADDRESS, got {backend!r} and {scheduler!r}."
         )
     from disol.data import generate as generate_cases
 
@@ -140,44 +139,20 @@ def export(
     console.print(f"written {export_npz(file, out, split=split)}", soft_wrap=True)
 
 
-def find_writer(out: Path) -> "Callable[[Path, Case, Exact], None]":
-    """Choose how to write by the ending of the file, before any work is done."""
-    writers = {".npz": write_arrays, ".png": write_picture, ".pdf": write_picture, ".svg": write_picture}
-    if out.suffix not in writers:
-        raise ValueError(f"--out must end in {', '.join(writers)}, got {str(out)!r}. Change the ending.")
-    return writers[out.suffix]
+def require_ending(out: Path) -> None:
+    """Refuse a file that cannot be written, before any work is done."""
+    if out.suffix not in (*PICTURES, ".npz"):
+        raise DisolError(f"--out must end in .npz, {', '.join(PICTURES)}, got {str(out)!r}.")
 
 
-def write_picture(out: Path, case: "Case", exact: "Exact") -> None:
-    """Write a picture of a case."""
-    from disol.evaluation.plots import plot_case
-    from disol.files import written_whole
+def write(out: Path, solution: "Solution") -> None:
+    """Write a picture of a case and its solution, or their arrays."""
+    from disol._files import written_whole
+    from disol.viz import plot_solution
 
-    figure = plot_case(case, exact)
+    if out.suffix == ".npz":
+        solution.save(out)
+        return
+    figure = plot_solution(solution, managed=False)
     with written_whole(out) as path:
         figure.savefig(path, dpi=150)
-
-
-def write_arrays(out: Path, case: "Case", exact: "Exact") -> None:
-    """Write the arrays of a case and its solution."""
-    import numpy as np
-
-    from disol.files import written_whole
-
-    times: dict[str, Any] = {} if exact.times is None else {"times": exact.times}
-    with written_whole(out) as path:
-        np.savez_compressed(
-            path,
-            problem=case.problem,
-            seed=case.seed,
-            index=case.index,
-            shift=case.shift or "",
-            conventions=case.conventions,
-            channels=list(case.channels),
-            inputs=case.inputs,
-            field=exact.field,
-            pattern=exact.pattern,
-            amplitude=exact.amplitude,
-            nodes=exact.nodes,
-            **times,
-        )

@@ -1,4 +1,4 @@
-"""What a model refuses to solve, and that it says so as `solve_exact` does."""
+"""What a surrogate refuses to verify, and that it says so as `solve_exact` does."""
 
 import re
 from dataclasses import replace
@@ -10,6 +10,8 @@ from exact_engine import exact_model, own_terms
 
 import disol
 from disol.models import create_model, save_checkpoint
+
+pytestmark = pytest.mark.filterwarnings("ignore:The network was trained up to 20 s")
 
 
 @pytest.fixture
@@ -51,14 +53,14 @@ def test_wrong_data_are_the_errors_of_solve_exact(model, wrong):
     data = own_terms("poisson") | wrong
     data = {name: value for name, value in data.items() if value is not None}
     expected = message_of(lambda **terms: disol.solve_exact("poisson", **terms), **data)
-    assert message_of(model.solve, **data) == expected
+    assert message_of(model.verify, **data) == expected
 
 
 def test_an_error_in_a_batch_names_the_case(model):
     terms = own_terms("poisson")
     domains = np.stack([terms["domain"], np.zeros((32, 32))])
     with pytest.raises(ValueError, match="Case 1: domain is empty"):
-        model.solve(**terms | {"domain": domains})
+        model.verify(**terms | {"domain": domains})
 
 
 @pytest.mark.parametrize(("problem", "name"), [("poisson", "source"), ("heat", "initial"), ("elasticity", "force_y")])
@@ -67,9 +69,9 @@ def test_loads_beyond_the_range_of_networks_are_refused(tmp_path, problem, name)
     loads = terms | {name: 1e39 * terms["domain"]}
     message = rf"{name} must not exceed 3.4e\+38, for networks compute in float32, got 1.0e\+39. Use other units"
     with pytest.raises(ValueError, match=message):
-        model.solve(**loads)
+        model.verify(**loads)
     with pytest.raises(ValueError, match=f"Case 1: {message}"):
-        model.solve(**terms | {name: np.stack([terms["domain"], 1e39 * terms["domain"]])})
+        model.verify(**terms | {name: np.stack([terms["domain"], 1e39 * terms["domain"]])})
     assert disol.solve_exact(problem, **loads).amplitude > 1e34
 
 
@@ -77,42 +79,55 @@ def test_batches_of_different_lengths_are_refused(model):
     terms = own_terms("poisson")
     batch = {"domain": np.stack([terms["domain"]] * 2), "source": np.ones((3, 32, 32))}
     with pytest.raises(ValueError, match=r"equally many cases.*2 of domain, 3 of source"):
-        model.solve(**terms | batch)
+        model.verify(**terms | batch)
     with pytest.raises(ValueError, match="at least one, got 0 of source"):
-        model.solve(**terms | {"source": np.ones((0, 32, 32))})
+        model.verify(**terms | {"source": np.ones((0, 32, 32))})
 
 
 def test_numbers_of_the_equation_must_be_those_of_training(model):
     terms = own_terms("poisson")
-    assert model.solve(**terms, diffusion=1.0).amplitude == model.solve(**terms).amplitude
-    with pytest.raises(ValueError, match=re.escape("trained with diffusion 1.0, got 2.0. Leave diffusion out")):
-        model.solve(**terms, diffusion=2)
+    assert model.verify(**terms, diffusion=1.0).exact.amplitude == model.verify(**terms).exact.amplitude
+    with pytest.raises(ValueError, match=re.escape("the diffusion 1.0 that the model was made for, got 2.0")):
+        model.verify(**terms, diffusion=2)
 
 
 def test_a_case_drawn_with_other_numbers_is_refused(model):
     steep = replace(disol.PROBLEMS["poisson"], diffusion=2.0)
-    with pytest.raises(ValueError, match=re.escape("trained with diffusion 1.0, got 2.0. Leave diffusion out")):
-        model.solve(disol.draw(steep, resolution=32))
+    with pytest.raises(ValueError, match=re.escape("the diffusion 1.0 that the model was made for, got 2.0")):
+        model.verify(disol.draw(steep, resolution=32))
 
 
 def test_cases_of_another_kind_are_refused(model):
-    with pytest.raises(ValueError, match="trained on 'poisson', but the case is of 'elasticity'"):
-        model.solve(disol.draw("elasticity", resolution=32))
-    with pytest.raises(ValueError, match="conventions 'paper', but the case was drawn with 'published'"):
-        model.solve(disol.draw("poisson", resolution=32, conventions="published"))
-    with pytest.raises(ValueError, match=r"drawn by disol.draw or data by name, got ndarray. Pass domain=..., "):
-        model.solve(np.ones((32, 32)))
+    with pytest.raises(ValueError, match="problem 'poisson' that the model was made for, got 'elasticity'"):
+        model.verify(disol.draw("elasticity", resolution=32))
+    with pytest.raises(ValueError, match="conventions 'paper' that the model was made for, got 'published'"):
+        model.verify(disol.draw("poisson", resolution=32, conventions="published"))
+    with pytest.raises(
+        ValueError, match=r"A case, several, or data by name are verified, got ndarray. Pass domain=..., "
+    ):
+        model.verify(np.ones((32, 32)))
+    with pytest.raises(ValueError, match="A batch is made of cases, got ndarray"):
+        model.verify([np.ones((32, 32))])
+    with pytest.raises(ValueError, match="A batch needs at least one case, got none"):
+        model.verify([])
 
 
 def test_terms_can_replace_those_of_a_drawn_case(model):
     case = disol.draw("poisson", resolution=32)
     source = np.full((32, 32), 7.0)
-    replaced = model.solve(case, source=source)
-    assert np.array_equal(replaced.field, model.solve(**case.terms | {"source": source}).field)
+    replaced = model.verify(case, source=source)
+    given = model.verify(**case.terms | {"source": source})
+    assert np.array_equal(replaced.prediction.field, given.prediction.field)
 
 
-def test_a_network_that_predicts_amplitudes_solves_nothing(tmp_path):
+def test_a_function_that_fails_names_its_case(model):
+    sources = [lambda x, y: x, lambda x, y: x.nothing]
+    with pytest.raises(ValueError, match="Case 1: The source function must accept two arrays"):
+        model.verify(**own_terms("poisson") | {"source": sources})
+
+
+def test_a_network_that_predicts_amplitudes_verifies_nothing(tmp_path):
     network = create_model("disol-amplitude", "poisson", width=4, depth=2, gated_skips=1)
     model = disol.load(save_checkpoint(tmp_path / "run", network, "poisson", resolution=32))
-    with pytest.raises(ValueError, match=r"needs a model of patterns.*log-amplitude"):
-        model.solve(**own_terms("poisson"))
+    with pytest.raises(ValueError, match=r"needs a network that predicts patterns.*log-amplitude"):
+        model.verify(**own_terms("poisson"))

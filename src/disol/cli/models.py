@@ -1,6 +1,7 @@
 """Commands about models: train one, measure it, export it, list them."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 from rich.table import Column, Table
 
 from disol.cli.app import DeviceName, ProblemName, console, note
+from disol.errors import DisolError
 
 if TYPE_CHECKING:
     from disol.models import Checkpoint
@@ -15,13 +17,38 @@ if TYPE_CHECKING:
 TrainedModel = Annotated[
     str, typer.Argument(help="A shipped model (`disol models` lists them) or the folder of a run.")
 ]
+OwnNetwork = Annotated[
+    str | None, typer.Option(help="package.module:Name of a network of your own, whose weights the run holds.")
+]
+
+
+def find_run(model: str, network: str | None) -> Path:
+    """Return the folder of a trained model; what is wrong with it is told before torch is imported."""
+    from disol.models.card import read_card
+    from disol.models.pretrained import find_folder
+
+    run = find_folder(model)
+    own = read_card(run).model
+    if ":" in own and network is None:
+        raise DisolError(f"{model} holds the weights of a network of your own. Give --network {own}.")
+    return run
+
+
+def from_here(network: str | None) -> str | None:
+    """Let a network of one's own be imported from the working directory too, as scripts there import theirs."""
+    if network is not None and ":" in network and "" not in sys.path:
+        sys.path.insert(0, "")
+    return network
 
 
 def train(
     problem: ProblemName,
     data: Annotated[Path, typer.Option(help="A file that `disol generate` wrote.")],
     out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
-    model: Annotated[str | None, typer.Option(help="disol unless a config says otherwise.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A name (`disol models`), disol unless a config says otherwise, or package.module:Name."),
+    ] = None,
     recipe: Annotated[str | None, typer.Option(help="fast (default) or published.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings, as in configs/.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=100.")] = None,
@@ -34,28 +61,26 @@ def train(
     seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
 ) -> None:
     """Train a model on a file of cases."""
-    from disol.inference.loading import find_folder
     from disol.training import train as train_model
-    from disol.training.folder import is_vacant
 
-    speaks = os.environ.get("RANK", "0") == "0"  # for all processes that torchrun has started
-    if speaks and resume and is_vacant(out):
+    is_rank_zero = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun has started
+    if is_rank_zero and resume and not (out.exists() and any(out.iterdir())):
         note(f"nothing to resume in {out}: starting a new run")
     report = train_model(
         problem,
         data,
         out,
-        model=model,
+        model=from_here(model),
         recipe=recipe,
         config=config,
         overrides=settings or (),
         minutes=minutes,
-        start=None if start is None else find_folder(start),
+        start=start,
         resume=resume,
         device=device,
         seed=seed,
     )
-    if speaks:
+    if is_rank_zero:
         for message in report.notes:
             note(message)
         console.print(str(report), soft_wrap=True)
@@ -71,17 +96,22 @@ def evaluate(
         str | None,
         typer.Option(help="train, validation or all (default, but validation of the file the model was trained on)."),
     ] = None,
+    network: OwnNetwork = None,
     device: DeviceName = "auto",
 ) -> None:
     """Measure a model on files of cases: a table, and numbers and pictures in files."""
-    from disol.evaluation.evaluating import evaluate as evaluate_model
-    from disol.evaluation.tables import evaluation_table
-    from disol.inference.loading import find_folder, is_shipped
+    from disol.evaluation import evaluate as evaluate_model
+    from disol.models.pretrained import is_shipped
 
-    run = find_folder(model)
+    run = find_run(model, network)
     folder = out or (Path("evaluation", model) if is_shipped(model) else run / "evaluation")
-    evaluation = evaluate_model(run, data, split=split, device=device, out=folder)
-    console.print(evaluation_table(evaluation))
+    handle: Path | Checkpoint = run
+    if network is not None:
+        from disol.models import load_checkpoint
+
+        handle = load_checkpoint(run, model=from_here(network))
+    evaluation = evaluate_model(handle, data, split=split, device=device, out=folder)
+    console.print(evaluation.table())
     for message in evaluation.notes:
         note(message)
     console.print(f"written {folder}", soft_wrap=True)
@@ -90,20 +120,21 @@ def evaluate(
 def onnx(
     model: TrainedModel,
     out: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+    network: OwnNetwork = None,
 ) -> None:
     """Export a trained model for ONNX Runtime and for programs without torch."""
-    from disol.inference.loading import find_folder
-    from disol.inference.onnx_export import export_onnx
-    from disol.models import load_checkpoint
+    if out.suffix != ".onnx":
+        raise DisolError(f"--out must end in .onnx, got {str(out)!r}.")
+    run = find_run(model, network)
+    from disol.surrogate import export_onnx
 
-    written = export_onnx(load_checkpoint(find_folder(model)), out)
-    console.print(f"written {written}", soft_wrap=True)
+    console.print(f"written {export_onnx(run, out, model=from_here(network))}", soft_wrap=True)
 
 
 def models() -> None:
     """List the trained models that come with the package, and every network with its size for each problem."""
-    from disol.inference.loading import PRETRAINED, list_pretrained
     from disol.models import MODELS, count_parameters, create_model, load_checkpoint
+    from disol.models.pretrained import PRETRAINED, list_pretrained
     from disol.problems import PROBLEMS
 
     trained = {name: load_checkpoint(PRETRAINED / name) for name in list_pretrained()}
@@ -113,7 +144,7 @@ def models() -> None:
     for name, checkpoint in trained.items():
         problem, side = checkpoint.problem.name, checkpoint.resolution
         told = name if name == problem else f"{name} ({problem})"
-        shipped.add_row(told, f"{side} x {side}", checkpoint.conventions, *known_errors(checkpoint.metrics, kinds))
+        shipped.add_row(told, f"{side} x {side}", str(checkpoint.conventions), *known_errors(checkpoint.metrics, kinds))
     console.print(shipped)
     console.print(f"Mean rel_l2 by kind of test cases{told_times(trained)}.")
     console.print()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from disol.inference import onnx_export
-from disol.inference.onnx_export import export_onnx
+import disol
 from disol.models import create_model, load_checkpoint, save_checkpoint
+from disol.surrogate import export_onnx
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -34,7 +34,7 @@ def test_a_file_predicts_what_the_network_does_for_any_batch_and_grid(checkpoint
     for shape in [(1, 5, 32, 32), (3, 5, 21, 34), (2, 5, 4, 7)]:
         inputs = np.random.default_rng(2).random(shape, np.float32)
         with torch.inference_mode():
-            expected = checkpoint.model(torch.from_numpy(inputs)).numpy()
+            expected = checkpoint.network(torch.from_numpy(inputs)).numpy()
         (found,) = session.run(None, {"inputs": inputs})
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
@@ -59,20 +59,20 @@ def test_a_file_says_what_its_inputs_are(checkpoint, tmp_path):
 
 
 def test_exporting_leaves_the_network_alone(checkpoint, tmp_path):
-    before = {name: weight.clone() for name, weight in checkpoint.model.state_dict().items()}
+    before = {name: weight.clone() for name, weight in checkpoint.network.state_dict().items()}
     export_onnx(checkpoint, tmp_path / "model.onnx")
-    assert not checkpoint.model.training
-    assert all(torch.equal(weight, before[name]) for name, weight in checkpoint.model.state_dict().items())
+    assert not checkpoint.network.training
+    assert all(torch.equal(weight, before[name]) for name, weight in checkpoint.network.state_dict().items())
 
 
 def test_a_failed_export_leaves_the_file_that_was_there(checkpoint, tmp_path, monkeypatch):
     path = tmp_path / "model.onnx"
     path.write_bytes(b"old")
 
-    def fail(network):
+    def fail(network, problem):
         raise RuntimeError("no graph")
 
-    monkeypatch.setattr(onnx_export, "trace_onnx", fail)
+    monkeypatch.setattr("disol.surrogate.onnx.trace_onnx", fail)
     with pytest.raises(RuntimeError, match="no graph"):
         export_onnx(checkpoint, path)
     assert path.read_bytes() == b"old"
@@ -89,3 +89,20 @@ def test_a_missing_extra_is_one_clear_error(checkpoint, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"needs onnx, which is not installed. Run pip install 'disol\[onnx\]'"):
         export_onnx(checkpoint, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+def test_every_handle_is_exported_alike(checkpoint, tmp_path):
+    handles = {"checkpoint": checkpoint, "folder": checkpoint.path, "surrogate": disol.load(checkpoint, device="cpu")}
+    paths = [export_onnx(handle, tmp_path / f"{name}.onnx") for name, handle in handles.items()]
+    assert len({path.read_bytes() for path in paths}) == 1
+    bare = session_of(export_onnx(checkpoint.network, tmp_path / "network.onnx"))
+    assert bare.get_modelmeta().custom_metadata_map["problem"] == "elasticity"
+
+
+def test_a_network_of_ones_own_is_exported_with_its_problem(tmp_path):
+    network = torch.nn.Conv2d(3, 1, 3, padding=1)
+    session = session_of(export_onnx(network, tmp_path / "own.onnx", problem="poisson"))
+    inputs = np.random.default_rng(2).random((2, 3, 9, 12), np.float32)
+    with torch.inference_mode():
+        expected = network(torch.from_numpy(inputs)).numpy()
+    np.testing.assert_allclose(session.run(None, {"inputs": inputs})[0], expected, rtol=0, atol=1e-5)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 import disol
-from disol.inference.engine import Engine
 from disol.models import Checkpoint, create_model, load_checkpoint, save_checkpoint
-from disol.problems.heat import TRAINED_UNTIL
+from disol.problems.problem import TRAINED_UNTIL
+from disol.surrogate.engines import Engine
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class ExactEngine(Engine):
 
     def run(self, cases, at_once):
         del at_once
-        return np.stack([self.pattern(channels) for channels in cases.numpy()]).astype(np.float32)
+        return torch.from_numpy(np.stack([self.pattern(channels) for channels in cases.numpy()]).astype(np.float32))
 
     def pattern(self, channels):
         terms = dict(zip(self.checkpoint.channels, channels.astype(float), strict=True))
@@ -39,13 +39,15 @@ class ExactEngine(Engine):
 
 
 def exact_model(folder, problem, conventions="paper", resolution=32, error=None):
-    """A model of a problem whose network is replaced by the exact solver."""
+    """A surrogate of a problem whose network is replaced by the exact solver."""
     network = create_model("disol", problem, width=4, depth=2, gated_skips=1)
     checkpoint = load_checkpoint(
         save_checkpoint(folder, network, problem, conventions=conventions, resolution=resolution)
     )
-    engine = ExactEngine(checkpoint.model, torch.device("cpu"), "float32", checkpoint=checkpoint, error=error)
-    return disol.Model(checkpoint, engine)
+    engine = ExactEngine(
+        checkpoint.network, checkpoint.problem, torch.device("cpu"), "float32", checkpoint=checkpoint, error=error
+    )
+    return disol.Surrogate(checkpoint, engine)
 
 
 def own_terms(problem, index=0, resolution=32, sign=1.0):

@@ -1,0 +1,285 @@
+"""`disol solve`: predict a solution on a geometry, solve the same case exactly, print and draw both."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from disol.cli.app import DeviceName, console, max_symbol, note, one_line, print_rows
+from disol.cli.models import OwnNetwork, find_run, from_here
+from disol.errors import DisolError
+
+if TYPE_CHECKING:
+    from disol.problems import Case, Solution
+    from disol.surrogate import Surrogate, Verification
+
+DEFAULT_PROBLEM = "poisson"
+DEFAULT_FOLDER = Path("solution")
+FILES = ("solution.png", "solution.npz", "solution.gif")
+MOST_FRAMES = 50  # of an animation
+DPI = 150
+_GIVEN = "What is given"
+
+
+def _ranges(help_text: str) -> Any:
+    """Describe an option that takes boundary ranges."""
+    return typer.Option(help=help_text, metavar="RANGES", rich_help_panel=_GIVEN)
+
+
+HELP = """\
+Solve a PDE on a geometry of your own, by a trained model and exactly.
+
+Without options: a Poisson problem on an arrow with a hole, held at zero on fragments of its boundary, under a source \
+of high frequency. Writes solution.png and solution.npz (heat: solution.gif too) into a new folder. What is not given \
+is drawn with the geometry, or has a default where that comes from a file.
+
+max |U| is that of the times asked for. Times are those of a first call, of the network and of the exact solution.
+
+Boundaries are named outer and hole1, hole2, ... from the top down. A range such as outer:0.1-0.3 goes from one \
+fraction of a loop's length to another. Fraction 0 is the loop's highest pixel, the leftmost of those; the walk has \
+the domain on its right: clockwise along outer, counter-clockwise around a hole.
+
+x runs to the right and y downwards, both from 0 to 1. outline.json holds {"outer": \\[\\[x, y], ...], "holes": \
+\\[\\[\\[x, y], ...]]} or a GeoJSON Polygon, whose y points up. In a picture dark pixels are the domain and white or \
+transparent ones are not; red marks U = 0 (elasticity: red U_x = 0, blue U_y = 0, magenta both).
+"""
+EXAMPLES = """\
+Examples:
+
+disol solve --geometry star+hole --dirichlet outer:0-0.2,hole1 --source "sin(6*x)*y"
+
+disol solve --geometry outline.json --source gaussian --out plate
+
+disol solve --problem elasticity --geometry part.png --force-y outer:0.5-0.6=1
+
+disol solve --problem heat --geometry random:3+all --time 2,8,20
+"""
+
+
+def solve(
+    problem: Annotated[
+        str | None,
+        typer.Option(help="That of --model, or poisson; `disol problems` lists them.", rich_help_panel=_GIVEN),
+    ] = None,
+    geometry: Annotated[
+        str,
+        typer.Option(
+            help="NAME or NAME+hole (arrow, star, y, ...), random:SEED or random:SEED+all (or +topology, +boundary, "
+            "+source), outline.json, or a picture.png.",
+            rich_help_panel=_GIVEN,
+        ),
+    ] = "arrow+hole",
+    dirichlet: Annotated[list[str] | None, _ranges("Where U = 0, as in outer:0.1-0.3,hole1.")] = None,
+    fix_x: Annotated[list[str] | None, _ranges("Elasticity: where U_x = 0.")] = None,
+    fix_y: Annotated[list[str] | None, _ranges("Elasticity: where U_y = 0.")] = None,
+    force_x: Annotated[list[str] | None, _ranges("Elasticity: forces to the right, as in outer:0.4-0.5=-1.")] = None,
+    force_y: Annotated[list[str] | None, _ranges("Elasticity: forces downwards.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="f: a formula in x and y, or zero, constant, ramp, wave, ripples, gaussian, spots.",
+            metavar="FORMULA",
+            rich_help_panel=_GIVEN,
+        ),
+    ] = None,
+    initial: Annotated[
+        str | None, typer.Option(help="Heat: U at time 0, like --source.", metavar="FORMULA", rich_help_panel=_GIVEN)
+    ] = None,
+    times: Annotated[
+        list[str] | None,
+        typer.Option("--time", help="Heat: seconds, as in 2,8,20.", metavar="SECONDS", rich_help_panel=_GIVEN),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=_GIVEN)
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A run's folder or the name of a shipped model; the problem's own unless given."),
+    ] = None,
+    network: OwnNetwork = None,
+    resolution: Annotated[
+        int | None, typer.Option(help="Pixels along a side; as many as the model was trained on unless given.")
+    ] = None,
+    device: DeviceName = "auto",
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact/--no-exact",
+            help="Show the exact solution and the error beside the prediction. Both are known in any case: the size of "
+            "a prediction comes from them.",
+        ),
+    ] = True,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write to; a new one, solution or solution-2, ..., unless given.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the solution in --out, and the file of --animate.")
+    ] = False,
+    animation: Annotated[
+        Path | None, typer.Option("--animate", help="Heat: the .gif to write; OUT/solution.gif unless given.")
+    ] = None,
+) -> None:
+    """Predict the solution of one case, solve it exactly, and write both."""
+    lists = {
+        "dirichlet": dirichlet,
+        "fix_x": fix_x,
+        "fix_y": fix_y,
+        "force_x": force_x,
+        "force_y": force_y,
+        "times": times,
+    }
+    texts = {name: ",".join(pieces) for name, pieces in lists.items() if pieces is not None}
+    texts |= {name: text for name, text in (("source", source), ("initial", initial)) if text is not None}
+    if animation is not None and animation.suffix.lower() != ".gif":
+        raise DisolError(f"--animate must end in .gif, got {str(animation)!r}.")
+    folder = choose_folder(out, overwrite)
+    if animation is not None and animation.exists() and not overwrite:
+        raise DisolError(f"{animation} exists already. Choose another --animate, or give --overwrite.")
+
+    # All that is written is read before torch is imported: what is wrong is told at once.
+    from disol._devices import check_device
+    from disol.models.card import CARD, read_card
+    from disol.problems import read_case
+    from disol.problems.table import find_problem
+
+    check_device(device)
+    if problem is not None:
+        find_problem(problem)  # a misspelt problem is not to be looked for among the models
+    name = model or problem or DEFAULT_PROBLEM
+    run = find_run(name, network)
+    card = read_card(run)
+    case = read_case(
+        card.find_problem(run / CARD, problem),
+        geometry,
+        conventions=card.conventions,
+        resolution=card.resolution if resolution is None else resolution,
+        seed=seed,
+        **texts,
+    )
+    if animation is not None and case.times is None:
+        raise DisolError(f"--animate needs a problem with time, got {case.problem}. Use --problem heat.")
+
+    from disol.surrogate import load
+    from disol.viz.solutions import MOST_TIMES
+
+    surrogate = load(run, problem, device=device, model=from_here(network))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        verified = surrogate.verify(case)
+        written = write(surrogate, verified, folder, animation, exact)
+    print_rows(
+        [
+            ("problem", f"{case.problem}: {case.problem.equation}"),
+            (
+                "model",
+                f"{name}, trained on {surrogate.resolution} x {surrogate.resolution}, {case.conventions} conventions",
+            ),
+            *case.origin.items(),
+        ]
+    )
+    console.print()
+    console.print(results(verified, exact))
+    console.print()
+    notes = [*case.notes, *(str(warning.message) for warning in caught)]
+    if case.times is not None and len(case.times) > MOST_TIMES:
+        notes.append(
+            f"solution.png shows {MOST_TIMES} of the {len(case.times)} times, the other files show all of them"
+        )
+    for message in dict.fromkeys(notes):
+        note(message)
+    console.print(one_line(f"written {', '.join(map(str, written))}"), soft_wrap=True)
+
+
+def choose_folder(out: Path | None, overwrite: bool) -> Path:
+    """Return a folder that holds no solution yet: the one asked for, or the first of solution, solution-2, ..."""
+    if out is None:
+        number = 1
+        while (folder := DEFAULT_FOLDER if number == 1 else Path(f"{DEFAULT_FOLDER}-{number}")).exists():
+            number += 1
+        return folder
+    if not overwrite and any((out / name).exists() for name in FILES):
+        raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
+    return out
+
+
+def results(verified: "Verification", with_exact: bool) -> Table:
+    """Return what was found as a table."""
+    prediction, exact = verified.prediction, verified.exact
+    errors = ("relative\nL2 error", "amplitude\nerror") if with_exact else ()
+    table = Table(Column(no_wrap=True), box=None, pad_edge=False)
+    for name in (max_symbol(exact.fields), *errors, "first call\ntakes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("on", no_wrap=True)
+    known = [percent(float(verified.error)), percent(amplitude_error(verified))][: len(errors)]
+    table.add_row("predicted", sizes(prediction), *known, duration(verified.seconds["network"]), prediction.device)
+    if with_exact:
+        table.add_row("exact", sizes(exact), "", "", duration(verified.seconds["exact"]), exact.device)
+    return table
+
+
+def write(
+    surrogate: "Surrogate", verified: "Verification", folder: Path, animation: Path | None, with_exact: bool
+) -> list[Path]:
+    """Write the picture, the arrays and, where there is time, the animation."""
+    from disol._files import written_whole
+    from disol.viz import animate, plot_comparison, plot_solution
+
+    picture, arrays, gif = (folder / name for name in FILES)
+    written = [picture, arrays]
+    if verified.case.times is not None:  # first, for its folder may be another that cannot be written to
+        movie = surrogate.verify(verified.case, times=movie_times(verified.case))
+        written.append(gif if animation is None else animation)
+        animate(movie.prediction, written[-1], movie.exact if with_exact else None)
+    if with_exact:
+        figure = plot_comparison(verified.prediction, verified.exact, managed=False)
+    else:
+        figure = plot_solution(verified.prediction, managed=False)
+    with written_whole(picture) as path:
+        figure.savefig(path, dpi=DPI)
+    verified.save(arrays)
+    return written
+
+
+def movie_times(case: "Case") -> tuple[float, ...]:
+    """Return the times of a case and, up to the last of them, a frame every 2 s, or fewer of a long time."""
+    import numpy as np
+
+    from disol.problems.problem import FRAME
+
+    times = case.times or ()
+    frames = FRAME * np.arange(1, int(times[-1] / FRAME) + 1)
+    every = max(1, -(-len(frames) // MOST_FRAMES))
+    return tuple(sorted({*times, *frames[every - 1 :: every].tolist()}))
+
+
+def amplitude_error(verified: "Verification") -> float:
+    """Return |max |Û| / max |U| − 1| over the times shown, the largest where there are several fields.
+
+    A zero field is met by 0 and missed entirely by anything else.
+    """
+    pairs = zip(largest(verified.prediction), largest(verified.exact), strict=True)
+    return max(abs(predicted / exact - 1) if exact > 0 else float(predicted != 0) for predicted, exact in pairs)
+
+
+def largest(solution: "Solution") -> list[float]:
+    """Return max |U| of each field of one case, over all its times."""
+    field = abs(solution.field)
+    return field.max(axis=(-2, -1)).reshape(-1, field.shape[-3]).max(axis=0).tolist()
+
+
+def sizes(solution: "Solution") -> str:
+    """Write the largest value over the times asked for, or one for each component."""
+    return ", ".join(f"{size:.4g}" for size in largest(solution))
+
+
+def percent(error: float) -> str:
+    """Write an error with two digits that count."""
+    value = 100 * error
+    return f"{value:.{0 if value >= 10 else 1}f} %" if value >= 1 else f"{value:.2g} %"
+
+
+def duration(seconds: float) -> str:
+    """Write a time."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.1f} ms"

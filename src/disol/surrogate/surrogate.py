@@ -1,0 +1,124 @@
+"""A trained network at work: it predicts patterns, and is verified against exact solutions."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+from jaxtyping import Float32
+from torch import nn
+
+from disol import _checks as checks
+from disol._terms import ChannelLayout
+from disol.errors import DisolError
+from disol.models import Checkpoint
+from disol.problems import Case, Problem
+from disol.problems.case import CaseData
+from disol.problems.conventions import Conventions
+from disol.problems.normalisation import Normalisation
+from disol.problems.problem import TRAINED_UNTIL
+from disol.problems.solve import as_case
+from disol.surrogate.engines import Engine
+from disol.surrogate.verification import Verification, verify
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Surrogate:
+    """A trained network that knows what it was trained on, and what runs it."""
+
+    checkpoint: Checkpoint
+    engine: Engine
+
+    @property
+    def network(self) -> nn.Module:
+        """The network itself."""
+        return self.checkpoint.network
+
+    @property
+    def problem(self) -> Problem:
+        """The problem it was trained on, with the numbers of its equation."""
+        return self.checkpoint.problem
+
+    @property
+    def conventions(self) -> Conventions:
+        """How the cases it was trained on are discretised."""
+        return self.checkpoint.conventions
+
+    @property
+    def channels(self) -> ChannelLayout:
+        """Names of its input channels."""
+        return self.problem.channels
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields it predicts."""
+        return self.problem.fields
+
+    @property
+    def resolution(self) -> int:
+        """Pixels along a side of the grids it was trained on."""
+        return self.checkpoint.resolution
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """How its patterns are scaled."""
+        return self.checkpoint.normalisation
+
+    def __repr__(self) -> str:
+        name = "network" if self.checkpoint.path is None else self.checkpoint.path.name
+        return (
+            f"Surrogate({name}: {self.problem}, {', '.join(self.channels)} -> {', '.join(self.fields)}, "
+            f"trained on {self.resolution} x {self.resolution}, {self.conventions} conventions; "
+            f"{self.engine.name} on {self.engine.device})"
+        )
+
+    def predict_pattern(
+        self, inputs: Float32[np.ndarray, "batch channel height width"]
+    ) -> Float32[np.ndarray, "batch ..."]:
+        """Run the network on stacked channels: patterns, or ln amplitudes if that is what it predicts."""
+        stacked = checks.as_array("inputs", inputs)
+        if stacked.ndim != 4 or stacked.dtype.kind not in "biuf" or stacked.shape[1] != len(self.channels):
+            raise DisolError(
+                f"inputs must be numbers [batch, {len(self.channels)}, height, width], got {stacked.dtype} "
+                f"{stacked.shape}. Stack the channels {', '.join(self.channels)}."
+            )
+        return self.engine(checks.as_float32("inputs", stacked))
+
+    def verify(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Verification:
+        """Predict a case, or a user's own data by name as `solve_exact` takes them, and solve it exactly beside it.
+
+        One case or a batch. The numbers of the equation are those the network was trained with. The problems are
+        linear: a source or force of any size is scaled to that of the training cases, and one that changes sign is
+        predicted in two components (`disol.surrogate.components`). Without a load the solution is zero.
+        """
+        if self.checkpoint.predicts != "pattern":
+            raise DisolError(
+                f"Verifying needs a network that predicts patterns, this one predicts the {self.checkpoint.predicts}."
+            )
+        if case is not None and not isinstance(case, Case | list | tuple):
+            names = ", ".join(f"{term.name}=..." for term in self.problem.terms)
+            raise DisolError(f"A case, several, or data by name are verified, got {type(case).__name__}. Pass {names}.")
+        gpu = self.engine.device if self.engine.device.type == "cuda" else None
+        given: dict[str, Any] = {**data}
+        posed, conventions = (self.problem, self.conventions) if case is None else (case, None)
+        asked = as_case(posed, conventions, given, gpu)
+        self.checkpoint.require_match(asked.problem, asked.conventions)
+        self._warn(asked)
+        return verify(self.engine, asked, self.normalisation)
+
+    def _warn(self, case: Case) -> None:
+        """Say where no training case was like this one."""
+        height, width = case.grid.pixels
+        if (height, width) != (self.resolution, self.resolution):
+            warnings.warn(
+                f"The network was trained on {self.resolution} x {self.resolution} grids, got {height} x {width}: "
+                "expect larger errors.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if case.times is not None and max(case.times) > TRAINED_UNTIL:
+            warnings.warn(
+                f"The network was trained up to {TRAINED_UNTIL:g} s: expect larger errors after that.",
+                UserWarning,
+                stacklevel=3,
+            )
