@@ -9,12 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import disol
-from disol.evaluation.plots import MARKER_COLOURS, Panel, draw_panels, mark_pixels, show_domain, show_field
-from disol.files import written_whole
+from disol import Case
+from disol._files import written_whole
 from disol.geometry import Raster, draw_geometry
 from disol.geometry.shapes import OUTLINES
 from disol.grid import Grid
-from disol.problems import Case
+from disol.problems.problem import TRAINED_UNTIL
+from disol.viz.cases import find_markings, given_values, is_marker
+from disol.viz.panels import BLANK, Panel, draw_panels, mark_pixels, show_domain, show_field
 
 SHIFTS = (None, "topology", "boundary", "source", "all")
 ALPHAS = (0.1, 0.3, 0.5, 0.65, 0.8, 0.95)
@@ -22,12 +24,11 @@ ALPHAS = (0.1, 0.3, 0.5, 0.65, 0.8, 0.95)
 
 def show_solution(axes: Axes, case: Case) -> None:
     """Draw the size of a solution and, over it, the marked boundary pixels."""
-    exact = disol.solve_exact(case, **({"times": [20.0]} if case.problem == "heat" else {}))
-    field = exact.field[0] if exact.times is not None else exact.field
-    show_field(axes, np.hypot(*field) if len(field) == 2 else field[0], exact.domain, scale=False)
-    for name, colour in MARKER_COLOURS.items():
-        if name in case.channels:
-            mark_pixels(axes, case.channel(name) != 0, colour)
+    exact = disol.solve_exact(case, times=None if case.times is None else [TRAINED_UNTIL])
+    field = exact.field if exact.times is None else exact.field[0]
+    show_field(axes, np.hypot(*field) if len(field) == 2 else field[0], exact.domain, bar=False)
+    for marking in find_markings([term for term in case.problem.terms if is_marker(term)], given_values(case)):
+        mark_pixels(axes, marking.pixels, marking.colour)
 
 
 def solution_panel(problem: str, title: str, index: int, shift: str | None) -> Panel:
@@ -41,7 +42,7 @@ def problems_picture(index: int = 19) -> Figure:
         [
             solution_panel(name, shift or "in distribution", index, shift)
             if shift is None or shift == "all" or shift in problem.shifts
-            else Panel("", lambda axes: axes.set_visible(False))
+            else BLANK
             for shift in SHIFTS
         ]
         for name, problem in disol.PROBLEMS.items()
