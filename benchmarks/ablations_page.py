@@ -9,8 +9,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ablations_run import BASE, SHARED, VARIANTS
-from disol.evaluation.spreads import COLOURS, QUIET
-from disol.files import written_whole
+from disol._files import written_whole
+from disol.viz.errors import COLOURS, QUIET
 from report import table
 
 PICTURE = Path("../images/ablations.png")  # from the page

@@ -16,11 +16,10 @@ from typing import IO, Any, ClassVar
 
 import torch
 
+from disol._devices import find_device
+from disol._files import written_whole
 from disol.data import open_store
-from disol.devices import find_device
-from disol.evaluation.evaluating import evaluate
-from disol.evaluation.results import FileEvaluation
-from disol.files import written_whole
+from disol.evaluation import FileEvaluation, evaluate
 from disol.models import count_parameters, load_checkpoint
 from disol.training import read_history, run, train
 from disol.training.clock import Clock
@@ -34,9 +33,9 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "strided downsampling": ("model.downsampling=strided",),
     "mixing at every level": ("model.level_mixing=true",),
     "coarse sweeps": ("model.coarse_sweeps=4",),
-    "no symmetries": ("train.symmetry=false",),
+    "no symmetries": ("train.augment_symmetry=false",),
     "Muon": ("train.optimizer=muon",),
-    "no averaging": ("train.averaging=0",),
+    "no averaging": ("train.ema_decay=0",),
     "learning rate 1e-3": ("train.learning_rate=1e-3",),
     "relative L2 loss": ("train.loss=relative-l2",),
     "relative H1 loss": ("train.loss=relative-h1",),
@@ -76,7 +75,7 @@ def summaries(file: FileEvaluation) -> dict[str, Any]:
 
 def result_of(options: argparse.Namespace, folder: Path, seconds: float, validation_loss: float) -> dict[str, Any]:
     """Measure a finished run."""
-    evaluation = evaluate(folder, options.tests, device=options.device, batch=256, progress=False)
+    evaluation = evaluate(folder, options.tests, device=options.device, batch_size=256, progress=False)
     history, clock = read_history(folder), TurnClock.last
     device = find_device(options.device)
     gpu = f"{torch.cuda.get_device_name(device)}, " if device.type == "cuda" else ""
@@ -88,7 +87,7 @@ def result_of(options: argparse.Namespace, folder: Path, seconds: float, validat
         "alone": options.epochs is None,
         "set": options.set,
         "data": {"problem": stored.problem, "conventions": stored.conventions, "cases": stored.num_cases},
-        "parameters": count_parameters(load_checkpoint(folder).model),
+        "parameters": count_parameters(load_checkpoint(folder).network),
         "epochs": len(history),
         "cases_per_second": statistics.median(record.cases_per_second for record in history),
         # Unknown for a run that shared its GPU, and for one that was finished before, but not measured.

@@ -8,37 +8,29 @@ import numpy as np
 import torch
 
 import disol
-from disol.fem import ELEMENTS, forms
+from disol import Case
+from disol.fem import System
 from disol.geometry.shapes import OUTLINES
-from disol.grid import Grid
-from disol.problems.table import find_conventions
-from disol.solvers import solve_systems, step_systems
+from disol.solvers import solve_systems
 from report import processor, publish, table
 
 SHAPES = [f"shape:{name}+hole" for name in OUTLINES]
+LAST_STEP = 10  # of a transient problem: 20 s
 
 
 def compare(problem: str, shifts: Sequence[str | None], count: int, device: str) -> list[str]:
     """Solve cases both ways and return the largest relative L2 difference and backward error."""
-    cases = [disol.draw(problem, 31, index, shift=shifts[index % len(shifts)]) for index in range(count)]
-    grid = Grid(cases[0].resolution, cases[0].resolution)
-    element = ELEMENTS["q1"](grid.h)
-    systems = [case.equation.system(case.terms, find_conventions("paper"), element) for case in cases]
-    if problem == "heat":
-        initial = [case.equation.initial_nodes(case.terms) for case in cases]  # type: ignore[attr-defined]
-        evolution = step_systems(systems, forms.mass(element), initial, [10], device)
-        nodes, errors, fallbacks = evolution.frames[:, 0], evolution.backward_error, evolution.fallbacks
-        expected = [disol.solve_exact(case, times=[20.0]).nodes[0] for case in cases]
-    else:
-        solution = solve_systems(systems, device)
-        nodes, errors, fallbacks = solution.nodes, solution.backward_error, solution.fallbacks
-        expected = [system.solve() for system in systems]
+    cases = [Case.draw(problem, 31, index, shift=shifts[index % len(shifts)]) for index in range(count)]
+    systems = [case.system() for case in cases]
+    steps = None if cases[0].times is None else [LAST_STEP]
+    found = solve_systems(System.stack(systems), steps, device)
     gaps = [
-        float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
-        for found, exact in zip(nodes.cpu().numpy(), expected, strict=True)
+        float(np.linalg.norm(nodes - exact) / np.linalg.norm(exact))
+        for nodes, exact in zip(found.frames.cpu().numpy(), (system.solve(steps) for system in systems), strict=True)
     ]
     kind = "in distribution" if shifts == [None] else "named shapes" if shifts == SHAPES else "out of distribution"
-    return [problem, kind, str(count), f"{max(gaps):.1e}", f"{float(errors.max()):.1e}", str(len(fallbacks))]
+    numbers = [f"{max(gaps):.1e}", f"{float(found.backward_error.max()):.1e}", str(len(found.fallbacks))]
+    return [problem, kind, str(count), *numbers]
 
 
 def main() -> None:

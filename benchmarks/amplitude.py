@@ -9,7 +9,7 @@ All three ways see the same cases, drawn again from what the test files say abou
     energy         a = (p · b) / (p · A p) for the predicted pattern p, put on the nodes: the multiple of least energy
     V-cycle        the same after one multigrid V-cycle, which smooths what the energy weighs most
 
-`model.solve` solves the system instead, so its amplitudes have no error; this tells what cheaper ways would have.
+`model.verify` solves the system instead, so its amplitudes have no error; this tells what cheaper ways would have.
 """
 
 import argparse
@@ -20,19 +20,16 @@ import numpy as np
 import torch
 
 import disol
-from disol import Case
+from disol import Case, Surrogate
+from disol._files import written_whole
 from disol.data import open_store
 from disol.data.recipe import Recipe, read_recipe
-from disol.evaluation.evaluating import evaluate
-from disol.evaluation.results import Evaluation, FileEvaluation, Summary, summarise
-from disol.evaluation.spreads import draw_amplitudes
-from disol.fem import ELEMENTS
-from disol.files import written_whole
-from disol.inference.model import Model
-from disol.models.checkpoint import CARD
-from disol.problems.table import find_conventions
-from disol.solvers import DiscreteOperator, Multigrid, from_systems
-from disol.solvers.loads import node_means, pixel_means
+from disol.evaluation import Evaluation, FileEvaluation, Summary, evaluate, summarise
+from disol.evaluation.pictures import draw_amplitudes
+from disol.fem import System
+from disol.grid import node_means, pixel_means
+from disol.models.card import CARD
+from disol.solvers import DiscreteOperator, Multigrid, from_system
 from disol.solvers.operator import inner_product
 from disol.training import train
 from disol.training.folder import LAST
@@ -91,14 +88,13 @@ def energy_scale(operator: DiscreteOperator, loads: torch.Tensor, nodes: torch.T
     return inner_product(nodes, loads) / operator.energy(nodes, nodes)
 
 
-def energy_amplitudes(model: Model, cases: list[Case]) -> dict[str, np.ndarray]:
+def energy_amplitudes(model: Surrogate, cases: list[Case]) -> dict[str, np.ndarray]:
     """Return a = (p · b) / (p · A p) for the predicted patterns p, whose maximum is 1, and the same after a V-cycle."""
-    element, rules = ELEMENTS["q1"](1 / cases[0].resolution), find_conventions(cases[0].conventions)
     found: dict[str, list[float]] = {ENERGY: [], CYCLE: []}
     for start in range(0, len(cases), CASES_AT_ONCE):
         chunk = cases[start : start + CASES_AT_ONCE]
-        pattern = torch.from_numpy(model.predict(np.stack([case.inputs for case in chunk]))).double()
-        operator, loads = from_systems([case.equation.system(case.terms, rules, element) for case in chunk])
+        pattern = torch.from_numpy(model.predict_pattern(np.stack([case.inputs for case in chunk]))).double()
+        operator, loads = from_system(System.stack([case.system() for case in chunk]))
         if not operator.is_symmetric:
             raise SystemExit(f"The energy needs a symmetric problem, got {model.problem}. Use poisson.")
         nodes = operator.restrict(node_means(pattern[:, 0], operator.mask)[:, None])
@@ -111,7 +107,7 @@ def energy_amplitudes(model: Model, cases: list[Case]) -> dict[str, np.ndarray]:
     return {name: np.array(values) for name, values in found.items()}
 
 
-def errors_of(file: FileEvaluation, model: Model) -> dict[str, Summary]:
+def errors_of(file: FileEvaluation, model: Surrogate) -> dict[str, Summary]:
     """Return the relative amplitude errors |û_lim / u_lim − 1| of the three ways on one file."""
     recipe = recipe_of(file)
     cases = [recipe.draw(int(index)) for index in file.index]
@@ -148,7 +144,7 @@ def main() -> None:
     parser.add_argument("--tests", required=True, nargs="+", type=Path)
     parser.add_argument("--data", type=Path, help="cases to train the regressor on, if its folder holds none")
     parser.add_argument("--minutes", type=float, default=3.0, help="to train it")
-    parser.add_argument("--set", nargs="*", default=[], help="settings to train it with, as in train.batch=64")
+    parser.add_argument("--set", nargs="*", default=[], help="settings to train it with, as in train.batch_size=64")
     parser.add_argument("--cases", type=int, default=300, help="of each file, from the first on")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--write", type=Path, help="where to write the page; its picture goes to ../images beside it")
@@ -174,7 +170,7 @@ def main() -> None:
             f"of {model.problem} with the conventions `{model.conventions}`. `{REGRESSOR}` is the DiSOL backbone with "
             f"a scalar output ({size:,} parameters), trained on ln u_lim; `{ENERGY}` is the multiple of the predicted "
             f"pattern that has the least energy, (p · b) / (p · A p), and `{CYCLE}` that after a multigrid V-cycle. "
-            "The last two know the equation, the first has learned it. `model.solve` solves the system instead, so "
+            "The last two know the equation, the first has learned it. `model.verify` solves the system instead, so "
             "that its amplitudes have no error.",
             f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
             table(["cases", "number", "amplitude by", "median", "mean", "p95", "correlation of ln u_lim"], rows),

@@ -21,7 +21,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from disol.devices import find_device
+from disol._devices import find_device
 from inference_page import details
 from inference_rows import Rows, keep_row, known_rows, measured, missing_ways, rows_of, without_trials
 from inference_subject import model_of, weights_of, with_errors_of_today

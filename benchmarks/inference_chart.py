@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from disol.evaluation.spreads import COLOURS
-from disol.files import written_whole
+from disol._files import written_whole
+from disol.viz.errors import COLOURS
 
 PICTURE = Path("images/speed.png")  # from the summary
 Times = dict[str, tuple[float, float]]

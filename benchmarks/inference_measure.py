@@ -10,8 +10,6 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from disol.models import Network
-
 SERIES = 9  # runs that are counted before it is another one's turn
 NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
 Run = Callable[[], object]
@@ -63,7 +61,7 @@ def copy_bandwidth(device: torch.device) -> float:
     return 2 * source.nbytes / seconds(lambda: target.copy_(source), 0.2)
 
 
-def bytes_per_case(network: Network, inputs: np.ndarray, precision: str) -> int:
+def bytes_per_case(network: nn.Module, inputs: np.ndarray, precision: str) -> int:
     """Count the traffic of the memory-bound limit of one prediction.
 
     Its inputs are read once, the output of every convolution is written and read, its prediction is written, each
@@ -77,7 +75,7 @@ def bytes_per_case(network: Network, inputs: np.ndarray, precision: str) -> int:
 
 
 @contextmanager
-def counted_outputs(network: Network) -> Iterator[list[int]]:
+def counted_outputs(network: nn.Module) -> Iterator[list[int]]:
     """Gather how many numbers each convolution returns."""
     numbers: list[int] = []
     handles = [
@@ -92,7 +90,7 @@ def counted_outputs(network: Network) -> Iterator[list[int]]:
             handle.remove()
 
 
-def operations_per_case(network: Network, inputs: np.ndarray) -> int:
+def operations_per_case(network: nn.Module, inputs: np.ndarray) -> int:
     """Count the multiplications and additions of one prediction."""
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         network(torch.from_numpy(inputs[:1]))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from inference_rows import Rows, failures, machines, models, one_and_many, rows_of
 from inference_subject import NUM_DRAWN, RANDOM
-from inference_ways import CPU_BATCH, EAGER, EXACT, FAST, PLAIN, RIVAL, SOLUTION
+from inference_ways import CPU_BATCH, EAGER, EXACT, FAST, PLAIN, RIVAL, VERIFICATION
 from report import table
 from workers import Row
 
@@ -12,8 +12,9 @@ GOALS = {"poisson": 5.0}  # times as fast as the rival the compiled network is t
 NOTES = {
     RIVAL: f"`{RIVAL}` is the network of the published recipe called as it is, on contiguous tensors with torch's own "
     "interpolation.",
-    SOLUTION: f"`{SOLUTION}` predicts by the compiled bfloat16 network and solves exactly to know size and error, from "
-    "NumPy arrays to NumPy arrays, checks and discretisation included; for heat it takes the 10 steps to 20 s.",
+    VERIFICATION: f"`{VERIFICATION}` predicts by the compiled bfloat16 network and solves exactly to know size and "
+    "error, from NumPy arrays to NumPy arrays, checks and discretisation included; for heat it takes the 10 steps to "
+    "20 s.",
     EXACT: f"`{EXACT}` solves systems that lie on the GPU in float64 and checks every solution; for heat it takes 10 "
     "steps to 20 s.",
 }

@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from disol.inference.torch_engines import TorchEngine, move
 from disol.nn import scales
+from disol.surrogate.engines import TorchEngine
 
 
 def interpolate(features: torch.Tensor) -> torch.Tensor:
@@ -34,7 +34,7 @@ class PlainEngine(TorchEngine):
 
     def prepare(self) -> None:
         """Take the network to the device."""
-        move(self.network, self.device, torch.contiguous_format)
+        self.network.to(self.device)
 
     def forward(self, cases: torch.Tensor) -> torch.Tensor:
         """Run the network."""

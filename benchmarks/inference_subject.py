@@ -1,20 +1,17 @@
 """What is timed: the shipped model of a problem, or a network of its published size, and cases for it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 import disol
-from disol.inference.loading import PRETRAINED, list_pretrained
-from disol.models import Checkpoint, create_model, load_checkpoint
-from disol.models.card import Card
+from disol.models import Checkpoint, create_model, list_pretrained, load_checkpoint, resolve
 from disol.models.checkpoint import WEIGHTS
 from disol.models.known_errors import headline, headline_times
-from disol.problems.heat import TRAINED_UNTIL
-from disol.problems.table import find_problem
+from disol.models.pretrained import PRETRAINED
+from disol.problems.problem import TRAINED_UNTIL
 from workers import Row
 
 CONVENTIONS = "paper"
@@ -41,7 +38,7 @@ class Subject:
     @property
     def times(self) -> dict[str, list[float]]:
         """The frame that a transient problem is asked for."""
-        return {"times": [TRAINED_UNTIL]} if "times" in self.checkpoint.problem.terms else {}
+        return {"times": [TRAINED_UNTIL]} if self.checkpoint.problem.times else {}
 
     def inputs(self, batch: int) -> np.ndarray:
         """Stack cases, in turns; what they hold does not change how long they take."""
@@ -49,34 +46,32 @@ class Subject:
 
     def data(self, batch: int) -> dict[str, Any]:
         """Return the same cases as a user gives them: arrays by name."""
-        stacked, channels = self.inputs(batch), self.checkpoint.channels
-        given = [name for name in channels if name != "time"]
-        return {name: np.stack([channels.select(case, name) for case in stacked]) for name in given} | self.times
+        stacked, problem = self.inputs(batch), self.checkpoint.problem
+        given = [term.name for term in problem.terms if term.kind.storage is not None]
+        return {name: problem.channels.select(stacked, name) for name in given} | self.times
 
 
 def subject_of(problem: str) -> Subject:
     """Return what is timed for a problem."""
     name, checkpoint = model_of(problem)
-    settings = {"conventions": checkpoint.conventions, "resolution": checkpoint.resolution}
-    return Subject(name, checkpoint, [disol.draw(problem, 5, index, **settings) for index in range(NUM_DRAWN)])
+    rules, side = checkpoint.conventions, checkpoint.resolution
+    cases = [disol.draw(problem, 5, index, conventions=rules, resolution=side) for index in range(NUM_DRAWN)]
+    return Subject(name, checkpoint, cases)
 
 
 def model_of(problem: str) -> tuple[str, Checkpoint]:
     """Return the shipped model of a problem that predicts patterns by the paper's conventions, or an untrained one."""
     for name in list_pretrained():
         trained = load_checkpoint(PRETRAINED / name)
-        if (trained.problem.name, trained.conventions, trained.model.predicts) == (problem, CONVENTIONS, "pattern"):
+        if (trained.problem.name, str(trained.conventions), trained.predicts) == (problem, CONVENTIONS, "pattern"):
             return name, trained
     return RANDOM, untrained(problem)
 
 
 def untrained(problem: str) -> Checkpoint:
     """Return a network of the published size with random weights, which is as fast as a trained one."""
-    equation = find_problem(problem)
     torch.manual_seed(0)
-    network = create_model("disol", problem).eval()
-    card = Card.of(network, equation, CONVENTIONS, equation.resolution, "float32")
-    return Checkpoint(Path(RANDOM), network, equation, {}, None, card)
+    return resolve(create_model("disol", problem).eval(), conventions=CONVENTIONS)
 
 
 def describe(subject: Subject) -> dict[str, Any]:

@@ -6,21 +6,21 @@ from typing import Any
 from inference_chart import PICTURE, write_chart
 from inference_page import told_model
 from inference_rows import Rows, machines, models, one_and_many, rows_of
-from inference_ways import CPU, CPU_BATCH, EXACT, FAST, PLAIN, RIVAL, SOLUTION
+from inference_ways import CPU, CPU_BATCH, EXACT, FAST, PLAIN, RIVAL, VERIFICATION
 from report import table
 from workers import Row
 
 PLAIN_GPU = "plain eager float32 network on the GPU"
 FAST_GPU = "compiled bfloat16 network on the GPU"
-SOLUTION_GPU = "`model.solve` on the GPU"
+VERIFICATION_GPU = "`model.verify` on the GPU"
 EXACT_GPU = "exact batched solver on the GPU"
 PLAIN_CPU = "plain network on the CPU"
 ONNX_CPU = "network by ONNX Runtime on the CPU"
 EXACT_CPU = "exact reference solver on the CPU"
-ON_GPU = {PLAIN_GPU: RIVAL, FAST_GPU: FAST, SOLUTION_GPU: SOLUTION, EXACT_GPU: EXACT}
+ON_GPU = {PLAIN_GPU: RIVAL, FAST_GPU: FAST, VERIFICATION_GPU: VERIFICATION, EXACT_GPU: EXACT}
 ON_CPU = {PLAIN_CPU: PLAIN, ONNX_CPU: "onnx"}
 WAYS_TO = {
-    "solved": (SOLUTION_GPU, EXACT_GPU, EXACT_CPU),
+    "solved": (VERIFICATION_GPU, EXACT_GPU, EXACT_CPU),
     "predicted": (PLAIN_GPU, FAST_GPU, PLAIN_CPU, ONNX_CPU),
 }
 MARKERS = {
@@ -28,20 +28,20 @@ MARKERS = {
     FAST_GPU: "o",
     PLAIN_CPU: "o",
     ONNX_CPU: "o",
-    SOLUTION_GPU: "D",
+    VERIFICATION_GPU: "D",
     EXACT_GPU: "s",
     EXACT_CPU: "s",
 }
 ONE, MANY = 0, 1
 # What a network has to beat to be of use: the best exact solver for one case and for many.
 RIVALS = {ONE: EXACT_CPU, MANY: EXACT_GPU}
-CHALLENGERS = {ONE: (FAST_GPU, SOLUTION_GPU, PLAIN_CPU, ONNX_CPU), MANY: (FAST_GPU, PLAIN_GPU, SOLUTION_GPU)}
+CHALLENGERS = {ONE: (FAST_GPU, VERIFICATION_GPU, PLAIN_CPU, ONNX_CPU), MANY: (FAST_GPU, PLAIN_GPU, VERIFICATION_GPU)}
 AMOUNTS = {ONE: "One case", MANY: "Many cases"}
 NOTES = {
     PLAIN_GPU: "The plain network is that of the published recipe called as it is, on contiguous tensors with torch's "
     "own interpolation.",
-    SOLUTION_GPU: "`model.solve` predicts by the compiled bfloat16 network, and solves exactly to know size and error, "
-    "from NumPy arrays to NumPy arrays, checks and discretisation included.",
+    VERIFICATION_GPU: "`model.verify` predicts by the compiled bfloat16 network, and solves exactly to know size and "
+    "error, from NumPy arrays to NumPy arrays, checks and discretisation included.",
     EXACT_GPU: "The batched solver works on systems that lie on the GPU, in float64, and checks every solution.",
     EXACT_CPU: "The reference solver takes one case at a time, assembly included; a CPU runs one on each of its cores.",
 }
@@ -49,6 +49,7 @@ TESTS = {"id": "in distribution", "all": "shifted by `all`", "shapes": "on named
 PAGES = {
     "inference": "every engine with its limits",
     "inference-cpu": "every engine on a small CPU",
+    "batches": "whole batches from NumPy to NumPy: solved, verified, predicted",
     "training": "cases per second of training, and what makes it fast",
     "ablations": "what each part of the network is worth, at equal training time",
     "amplitude": "three ways to the amplitude",
@@ -126,7 +127,7 @@ def notes(times: dict[str, Times]) -> str:
     if "heat" in times:
         told.append(
             "Heat is one frame at 20 s: one prediction for the network, ten steps for the solvers, and both for "
-            "`model.solve`."
+            "`model.verify`."
         )
     return " ".join(told)
 

@@ -13,14 +13,13 @@ from typing import Literal
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
+from torch import nn
 
 import disol
 from disol.fem import ELEMENTS, forms
-from disol.inference.engines import build_engine
-from disol.inference.torch_engines import TorchEngine
-from disol.models import Network
-from disol.problems.heat import HeatProblem
+from disol.problems.problem import TRAINED_UNTIL
 from disol.solvers import BatchSettings, solve_batch, step_batch
+from disol.surrogate.engines import TorchEngine, build_engine
 from inference_measure import (
     Run,
     bytes_per_case,
@@ -73,7 +72,8 @@ class Setting:
 @cache
 def engine_of(setting: Setting, name: str, precision: str) -> TorchEngine:
     """Build an engine once, for whichever ways use it: compiling takes long."""
-    engine = build_engine(setting.subject.checkpoint.model, engine=name, device=setting.device, precision=precision)
+    checkpoint, device = setting.subject.checkpoint, str(setting.device)
+    engine = build_engine(checkpoint.network, checkpoint.problem, engine=name, device=device, precision=precision)
     assert isinstance(engine, TorchEngine)
     return engine
 
@@ -81,17 +81,19 @@ def engine_of(setting: Setting, name: str, precision: str) -> TorchEngine:
 @cache
 def cpu_prediction(setting: Setting) -> np.ndarray:
     """Predict the drawn cases in float32 on a CPU, which others are compared with."""
-    return build_engine(setting.subject.checkpoint.model)(setting.subject.inputs(NUM_DRAWN))
+    checkpoint = setting.subject.checkpoint
+    return build_engine(checkpoint.network, checkpoint.problem)(setting.subject.inputs(NUM_DRAWN))
 
 
 def plain_engine(setting: Setting) -> TorchEngine:
     """Build the rival of the engines."""
-    return PlainEngine(copy.deepcopy(setting.subject.checkpoint.model).eval(), setting.device, "float32")
+    checkpoint = setting.subject.checkpoint
+    return PlainEngine(copy.deepcopy(checkpoint.network).eval(), checkpoint.problem, setting.device, "float32")
 
 
 def prepare_network(setting: Setting, build: Callable[[Setting], TorchEngine]) -> Measure:
     """Predict patterns by torch, as it is or compiled."""
-    subject, network = setting.subject, setting.subject.checkpoint.model
+    subject, network = setting.subject, setting.subject.checkpoint.network
     engine, reference = build(setting), cpu_prediction(setting)
     inputs = [subject.inputs(batch) for batch in setting.batches(PREDICTED)]
     waits = [duration(partial(engine, each)) for each in inputs]
@@ -120,15 +122,16 @@ def prepare_network(setting: Setting, build: Callable[[Setting], TorchEngine]) -
 def resident_run(engine: TorchEngine, inputs: np.ndarray) -> Run:
     """Return a run on cases that are on the device already, as many at once as the engine takes."""
     cases = torch.from_numpy(inputs).to(engine.device)
-    chunks = torch.split(cases, engine.cases_at_once(len(cases), (inputs.shape[2], inputs.shape[3])))
-    return lambda: [engine.on_device(chunk) for chunk in chunks]
+    at_once = engine.cases_at_once(len(cases), (inputs.shape[2], inputs.shape[3]))
+    chunks = torch.split(cases, at_once)
+    return lambda: [engine.run(chunk, at_once) for chunk in chunks]
 
 
-def prepare_solution(setting: Setting) -> Measure:
-    """Solve by the model: patterns and amplitudes, from NumPy arrays to NumPy arrays."""
+def prepare_verification(setting: Setting) -> Measure:
+    """Predict and solve exactly, from NumPy arrays to NumPy arrays."""
     engine = engine_of(setting, "compiled", "bfloat16")
-    model = disol.Model(setting.subject.checkpoint, engine)
-    runs = {batch: partial(model.solve, **setting.subject.data(batch)) for batch in setting.batches(SOLVED)}
+    surrogate = disol.Surrogate(setting.subject.checkpoint, engine)
+    runs = {batch: partial(surrogate.verify, **setting.subject.data(batch)) for batch in setting.batches(SOLVED)}
     return prepare_runs(runs, setting.budget)
 
 
@@ -138,13 +141,14 @@ def prepare_exact(setting: Setting) -> Measure:
     _, many = setting.batches(SOLVED)
     operator, loads, initial = batch_of(Workload(problem.name, resolution, many), many, setting.device)
     mass = torch.from_numpy(forms.mass(ELEMENTS["q1"](1 / resolution))).to(loads)
+    frames = problem.frames([TRAINED_UNTIL])
 
     def solve(batch: int) -> object:
         settings = BatchSettings(chunk=batch)
-        if isinstance(problem, HeatProblem):
-            steps = [problem.trained_steps]
-            return step_batch(operator[:batch], mass, loads[:batch], initial[:batch], steps, settings)
-        return solve_batch(operator[:batch], loads[:batch], settings)
+        if frames.steps is None:
+            return solve_batch(operator[:batch], loads[:batch], settings)
+        last = [frames.steps[place] for place in frames.asked]
+        return step_batch(operator[:batch], mass, loads[:batch], initial[:batch], last, settings)
 
     return prepare_runs({batch: partial(solve, batch) for batch in (1, len(operator))}, setting.budget)
 
@@ -169,7 +173,8 @@ def prepare_cpu(setting: Setting) -> Measure:
 
     def measure() -> Row:
         with threadpool_limits(limits=1):
-            solutions = [partial(disol.solve_exact, case, **subject.times) for case in subject.cases[:5]]
+            times = subject.times.get("times")
+            solutions = [partial(disol.solve_exact, case, times=times, device="cpu") for case in subject.cases[:5]]
             reference = statistics.median(seconds(solve, setting.budget / 5) for solve in solutions)
         alone = seconds_in_turns({name: partial(engine, single) for name, engine in engines.items()}, setting.budget)
         batched = seconds_in_turns({name: partial(engine, many) for name, engine in engines.items()}, setting.budget)
@@ -184,19 +189,19 @@ def prepare_cpu(setting: Setting) -> Measure:
 
 def cpu_engines(setting: Setting) -> tuple[dict[str, Predict], dict[str, str]]:
     """Build the engines of a CPU, and say why others cannot be; who has a GPU does not compile for a CPU."""
-    network = setting.subject.checkpoint.model
+    network, problem = setting.subject.checkpoint.network, setting.subject.checkpoint.problem
     engines: dict[str, Predict] = {PLAIN: partial(plain_prediction, network)}
     refused = {}
     for name in ("torch", "onnx", *(["compiled"] if setting.device.type == "cpu" else [])):
         try:
-            engines[name] = build_engine(network, engine=name, device="cpu")
-        except ValueError as error:
+            engines[name] = build_engine(network, problem, engine=name, device="cpu")
+        except disol.DisolError as error:
             refused[name] = str(error)
     return engines, refused
 
 
 @torch.inference_mode()
-def plain_prediction(network: Network, inputs: np.ndarray) -> np.ndarray:
+def plain_prediction(network: nn.Module, inputs: np.ndarray) -> np.ndarray:
     """Call a network as it is: the rival of the engines."""
     return network(torch.from_numpy(inputs)).numpy()
 
@@ -215,7 +220,7 @@ def network_way(name: str, precision: str) -> Way:
 
 
 RIVAL, EAGER, FAST = "plain float32", "torch float32", "compiled bfloat16"
-SOLUTION, EXACT, CPU = "model.solve", "exact batched", "cpu"
+VERIFICATION, EXACT, CPU = "model.verify", "exact batched", "cpu"
 # In the order they are prepared in: should time run out, what compiles is missing first.
 WAYS = {
     RIVAL: Way("gpu", partial(prepare_network, build=plain_engine)),
@@ -223,6 +228,6 @@ WAYS = {
     EXACT: Way("gpu", prepare_exact),
     CPU: Way("cpu", prepare_cpu),
     FAST: network_way("compiled", "bfloat16"),
-    SOLUTION: Way("gpu", prepare_solution),
+    VERIFICATION: Way("gpu", prepare_verification),
     "compiled float32": network_way("compiled", "float32"),
 }

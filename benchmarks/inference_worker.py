@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import torch
 
-from disol.devices import find_device
+from disol._devices import find_device
 from inference_subject import describe, subject_of
 from inference_ways import PREDICTED, WAYS, Measure, Setting
 from report import processor

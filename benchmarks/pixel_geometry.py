@@ -46,7 +46,7 @@ def main() -> None:
             f"Written by `make bench`. Poisson cases at three resolutions against {FINEST}, median of {options.cases} "
             "drawn cases: relative L2 difference of the pattern over shared pixels, and of the amplitude.",
             table(["grid", "pattern", "amplitude"], rows),
-            "Both fall about in proportion to the pixel size. A staircase boundary and Dirichlet pixels that pin one "
+            "Both fall about in proportion to the pixel size. A staircase boundary and Dirichlet pixels that hold one "
             "layer of nodes too many are first-order errors; the elements inside are second-order accurate.",
             f"Machine: {processor()}.",
         ],

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import torch
 
-from disol import Case, draw
+from disol import draw
 from disol.fem import ELEMENTS, System, forms
-from disol.problems.conventions import PAPER
 from disol.solvers import (
     BatchSettings,
     DiscreteOperator,
@@ -27,7 +26,7 @@ from disol.solvers import (
     Multigrid,
     conjugate_gradients,
     factorise,
-    from_systems,
+    from_system,
     memory,
     solve_batch,
     stabilised_biconjugate_gradients,
@@ -133,15 +132,10 @@ def batch_of(
 ) -> tuple[DiscreteOperator, torch.Tensor, torch.Tensor]:
     """Draw a batch that fits the device: an operator, its loads and, for heat, initial fields."""
     drawn = [draw(workload.problem, 1, index, resolution=workload.resolution) for index in range(-(-batch // 8))]
-    operator, loads = from_systems([system_of(case) for case in drawn], device)
+    operator, loads = from_system(System.stack([case.system() for case in drawn]), device)
     fits = max(1, int(memory.USABLE * memory.free_bytes(device)) // bytes_per_case(operator, torch.float64))
     mask, free, loads = (symmetries(field)[: min(batch, fits)] for field in (operator.mask, operator.free, loads))
     return DiscreteOperator(mask, free, operator.element_matrix), loads, free * loads
-
-
-def system_of(case: Case) -> System:
-    element = ELEMENTS["q1"](1 / case.resolution)
-    return case.equation.system(case.terms, PAPER, element)
 
 
 def symmetries(fields: torch.Tensor) -> torch.Tensor:

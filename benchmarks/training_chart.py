@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from disol.evaluation.spreads import COLOURS, QUIET
-from disol.files import written_whole
+from disol._files import written_whole
+from disol.viz.errors import COLOURS, QUIET
 
 PICTURE = Path("../images/training-speed.png")  # from the page
 

@@ -16,20 +16,22 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import nn
 from torch.nn import functional
 
+from disol._devices import find_device
 from disol.data import CaseDataset, DeviceCases
-from disol.devices import find_device
-from disol.models import Network, create_model
+from disol.models import create_model
 from disol.nn import convolution
+from disol.problems.conventions import PAPER
 from disol.problems.table import find_problem
-from disol.training import RECIPES, Symmetries, elements_of
+from disol.training import RECIPES, Symmetries
+from disol.training.augmentation import IDENTITY
+from disol.training.batches import EpochPlan, plan_epoch
 from disol.training.clock import Pace
 from disol.training.config import CompileMode
-from disol.training.devices import launch, quick_matrix_products
-from disol.training.loop import Training
-from disol.training.plan import EpochPlan, Share, plan_epoch
-from disol.training.symmetry import IDENTITY
+from disol.training.distributed import join_processes
+from disol.training.loop import Training, quick_matrix_products
 from inference_measure import NUMBER_BYTES, copy_bandwidth, counted_outputs
 from inference_plain import torch_interpolation
 from report import processor
@@ -73,18 +75,19 @@ VARIANTS = {
 }
 
 
-def plain_steps(network: Network, cases: DeviceCases) -> Steps:
+def plain_steps(network: nn.Module, cases: DeviceCases) -> Steps:
     """Return the loop that the published recipe describes, as anyone would write it; its cases are on the device."""
     settings = RECIPES["published"]
     network.to(cases.device).train()
     weights = network.parameters()
     optimizer = torch.optim.Adam(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    symmetries = Symmetries.of([IDENTITY], cases.settings, cases.device)
+    problem, size = find_problem(cases.settings.problem), cases.settings.resolution
+    symmetries = Symmetries.of(problem, PAPER, size, cases.device, [IDENTITY])
 
     @torch_interpolation()
     def run(plan: EpochPlan) -> None:
         total = torch.zeros((), device=cases.device)
-        for batch in plan.batches(cases, symmetries, Share()):
+        for batch in plan.batches(cases, symmetries):
             loss = functional.l1_loss(network(batch["inputs"]), batch["target"])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -95,12 +98,12 @@ def plain_steps(network: Network, cases: DeviceCases) -> Steps:
     return run
 
 
-def own_steps(network: Network, cases: DeviceCases, symmetries: Symmetries, variant: Variant, device: str) -> Steps:
+def own_steps(network: nn.Module, cases: DeviceCases, symmetries: Symmetries, variant: Variant, device: str) -> Steps:
     """Return the loop of this package: symmetries, clipped gradients and averaged weights included."""
     if not variant.kernels:
         convolution.MOST_CHANNELS = 0  # type: ignore[attr-defined]
-    chosen = {"batch": variant.batch, "precision": variant.precision, "compile": variant.compile, **LIKE_RIVAL}
-    training = Training(launch(device), network, RECIPES["fast"].changed(chosen))
+    chosen = {"batch_size": variant.batch, "precision": variant.precision, "compile": variant.compile, **LIKE_RIVAL}
+    training = Training(join_processes(device), network, RECIPES["fast"].changed(chosen))
 
     @quick_matrix_products()
     def run(plan: EpochPlan) -> None:
@@ -123,24 +126,23 @@ def plan_steps(cases: DeviceCases, symmetries: Symmetries, batch: int, steps: in
             f"A batch needs {batch} cases, but there are {len(cases)} to train on. Ask for more by --cases."
         )
     epochs = -(-steps // (len(cases) // batch))
-    plans = [plan_epoch(cases, symmetries, seed=0, epoch=epoch, batch=batch) for epoch in range(epochs)]
-    frames = [plan.frames for plan in plans if plan.frames is not None]
+    plans = [plan_epoch(cases, symmetries, seed=0, epoch=epoch, batch_size=batch) for epoch in range(epochs)]
     return EpochPlan(
         torch.cat([plan.indices for plan in plans])[:steps],
-        torch.cat(frames)[:steps] if frames else None,
+        torch.cat([plan.frames for plan in plans])[:steps],
         torch.cat([plan.elements for plan in plans])[:steps],
     )
 
 
-def bytes_per_case(network: Network, cases: DeviceCases, precision: str) -> int:
+def bytes_per_case(network: nn.Module, cases: DeviceCases, precision: str) -> int:
     """Count the bytes that training on one case must move, if nothing is moved twice without need.
 
     Forward, the output of every convolution is written, and read by what follows. Backward, it is read again, and its
     gradient is written and read: five transfers, in the precision of the variant. Inputs and target are read in both
     passes, in float32. All else (normalisation, activations, gates, interpolation, weights, the optimizer) is free.
     """
-    frames = torch.zeros(1, dtype=torch.long) if cases.settings.times else None
-    case = cases.batch(torch.zeros(1, dtype=torch.long), frames=frames)
+    first = torch.zeros(1, dtype=torch.long)
+    case = cases.batch(first, frames=first)
     with counted_outputs(network) as numbers, torch.no_grad():
         network(case["inputs"].cpu())
     read_twice = 2 * 4 * (case["inputs"].numel() + case["target"].numel())
@@ -157,7 +159,7 @@ class Trial:
         network = create_model("disol", problem)
         self.variant = variant
         self.cases = dataset.to_device(found)
-        self.symmetries = Symmetries.of(elements_of(problem), self.cases.settings, found)
+        self.symmetries = Symmetries.of(problem, PAPER, self.cases.settings.resolution, found)
         self.bytes_per_case = bytes_per_case(network, self.cases, variant.precision)
         if variant.plain:
             self.steps = plain_steps(network, self.cases)

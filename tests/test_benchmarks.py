@@ -2,22 +2,30 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+
+import disol
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))  # scripts, which import each other by name
 
 import ablations  # noqa: E402
 import ablations_page  # noqa: E402
+import agreement  # noqa: E402
+import amplitude  # noqa: E402
+import batches  # noqa: E402
 import inference_page  # noqa: E402
 import inference_subject  # noqa: E402
 import inference_summary  # noqa: E402
+import inference_ways  # noqa: E402
 import scaling  # noqa: E402
 import training  # noqa: E402
-from inference_ways import CPU, EXACT, FAST, SOLUTION  # noqa: E402
-from training_variants import RIVAL  # noqa: E402
+from inference_ways import CPU, EXACT, FAST, VERIFICATION  # noqa: E402
+from training_variants import RIVAL, VARIANTS, Trial  # noqa: E402
 
 
 def failed(problem: str) -> dict[tuple[str, str], dict[str, str]]:
@@ -80,7 +88,7 @@ def study(folder: Path, runs: dict[str, list[bool | None]]) -> list[dict[str, ob
 def test_studies_of_earlier_versions_trained_every_run_alone(tmp_path: Path) -> None:
     text = "\n".join(ablations_page.page(study(tmp_path, {"base": [None, None], "no averaging": [None, None]}), None))
     assert "beside each other" not in text
-    assert "| no averaging | `train.averaging=0` | 2 | 7 | 1000 |" in text
+    assert "| no averaging | `train.ema_decay=0` | 2 | 7 | 1000 |" in text
     assert "2 and 2 seeds or more are told apart by chance in at most 33 %" in text
     assert "Worse than the base: no averaging (" in text
 
@@ -88,7 +96,7 @@ def test_studies_of_earlier_versions_trained_every_run_alone(tmp_path: Path) -> 
 def test_the_speed_of_a_variant_that_never_trained_alone_is_unknown(tmp_path: Path) -> None:
     runs = {"base": [True, False, False], "no averaging": [False, False], "coarse sweeps": [True]}
     text = "\n".join(ablations_page.page(study(tmp_path, runs), None))
-    assert "| no averaging | `train.averaging=0` | 2 | 7 | - |" in text
+    assert "| no averaging | `train.ema_decay=0` | 2 | 7 | - |" in text
     assert "trained: base, seed 0; coarse sweeps, seed 0. The other 4 runs trained beside each other" in text
     assert "first seed of every variant" not in text
     assert "| against the base, 3 seeds |" in text
@@ -120,10 +128,10 @@ def ways_of_poisson(cases: dict[str, int], machine_of_cpu: str) -> dict[str, dic
 
 
 def test_cases_at_once_are_those_of_each_way() -> None:
-    differing = ways_of_poisson({FAST: 64, EXACT: 26, SOLUTION: 32}, "a machine")
-    told = f"poisson 64 predicted, 26 solved by `{EXACT}`, 32 solved by `{SOLUTION}`;"
+    differing = ways_of_poisson({FAST: 64, EXACT: 26, VERIFICATION: 32}, "a machine")
+    told = f"poisson 64 predicted, 26 solved by `{EXACT}`, 32 solved by `{VERIFICATION}`;"
     assert told in inference_summary.told_batches(differing)
-    alike = ways_of_poisson({FAST: 64, EXACT: 32, SOLUTION: 32}, "a machine")
+    alike = ways_of_poisson({FAST: 64, EXACT: 32, VERIFICATION: 32}, "a machine")
     assert "poisson 64 predicted, 32 solved;" in inference_summary.told_batches(alike)
 
 
@@ -133,15 +141,15 @@ def test_errors_are_those_of_the_model_that_is_shipped_today() -> None:
     rows: dict[str, dict[str, object]] = {
         FAST: row | {"weights": today},
         EXACT: row | {"weights": "earlier"},
-        SOLUTION: row | {"model": "random weights", "weights": "random weights"},
+        VERIFICATION: row | {"model": "random weights", "weights": "random weights"},
         CPU: {"problem": "poisson", "error": "out of memory"},
     }
     found = inference_subject.with_errors_of_today("poisson", rows)
     assert found[FAST]["rel_l2"]["id"] < 0.02
     assert found[FAST]["rel_l2"] == found[EXACT]["rel_l2"]
-    assert [found[way] for way in (SOLUTION, CPU)] == [rows[way] for way in (SOLUTION, CPU)]
-    told = {way: inference_page.told_model(found[way]) for way in (FAST, EXACT, SOLUTION)}
-    assert told == {FAST: "`poisson`", EXACT: "`poisson` (timed with earlier weights)", SOLUTION: "random weights"}
+    assert [found[way] for way in (VERIFICATION, CPU)] == [rows[way] for way in (VERIFICATION, CPU)]
+    told = {way: inference_page.told_model(found[way]) for way in (FAST, EXACT, VERIFICATION)}
+    assert told == {FAST: "`poisson`", EXACT: "`poisson` (timed with earlier weights)", VERIFICATION: "random weights"}
 
 
 def test_errors_of_heat_name_their_times() -> None:
@@ -154,3 +162,57 @@ def test_the_cpu_of_a_gpu_is_told_from_another_one() -> None:
     beside, elsewhere = (ways_of_poisson({FAST: 64}, machine) for machine in ("a machine", "another"))
     assert inference_summary.told_devices(beside) == "on a GPU and on its CPU"
     assert inference_summary.told_devices(elsewhere) == "on a GPU and on the CPU of another machine"
+
+
+def test_batches_are_timed_and_written_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, page = tmp_path / "batches.json", tmp_path / "docs" / "batches.md"
+    sizes = ["--cases", "4", "--resolution", "32", "--device", "cpu", "--seconds", "0"]
+    batches.main([*sizes, "--problems", "poisson", "heat", "--compiled", "--out", str(out), "--write", str(page)])
+    rows = json.loads(out.read_text())
+    assert [row["problem"] for row in rows] == ["poisson"] * 4 + ["heat"] * 4
+    assert {row["way"] for row in rows} >= {batches.SOLVER, batches.EXACT}
+    assert all(0 < row["seconds"] < row["first"] * 100 for row in rows)
+    assert "| poisson | 4 | " in page.read_text()
+    assert "verify, torch float32" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("problem", batches.CASES)
+def test_the_cases_of_a_batch_differ_and_can_be_solved(problem: str) -> None:
+    arrays = batches.draw_arrays(problem, 16, 32)
+    case = disol.Case.from_arrays(problem, **arrays)
+    assert len(case) == 16
+    assert len({domain.tobytes() for domain in case.domain}) == 16
+    assert (disol.solve_exact(case, device="cpu").amplitude > 0).all()
+
+
+def test_the_batched_solver_agrees_with_the_reference_solver() -> None:
+    for problem in ("elasticity", "heat"):
+        kind, count, gap, error, fallbacks = agreement.compare(problem, [None], 2, "cpu")[1:]
+        assert (kind, count, fallbacks) == ("in distribution", "2", "0")
+        assert float(gap) < 1e-9
+        assert float(error) < 1e-13
+
+
+def test_the_energy_finds_the_amplitude_of_a_pattern() -> None:
+    model = disol.load("poisson", device="cpu")
+    cases = [disol.draw("poisson", 1, index) for index in range(2)]
+    found = amplitude.energy_amplitudes(model, cases)
+    exact = [disol.solve_exact(case).amplitude for case in cases]
+    assert found[amplitude.ENERGY] == pytest.approx(exact, rel=0.1)
+    assert found[amplitude.CYCLE] == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.parametrize("way", [inference_ways.RIVAL, inference_ways.EAGER, EXACT])
+def test_ways_are_prepared_and_measured(way: str) -> None:
+    subject = inference_subject.subject_of("poisson")
+    setting = inference_ways.Setting(subject, torch.device("cpu"), budget=0.0, most_cases=2)
+    found = inference_ways.WAYS[way].prepare(setting)()
+    assert [batch["cases"] for batch in found["batches"]] == [1, 2]
+    assert all(batch["seconds"] > 0 for batch in found["batches"])
+
+
+@pytest.mark.parametrize("name", [RIVAL, "own loop, eager float32"])
+def test_training_is_timed(name: str, tmp_path: Path) -> None:
+    disol.generate("poisson", 8, tmp_path / "cases.h5", resolution=16, workers=0, device="cpu")
+    trial = Trial(replace(VARIANTS[name], batch=4), tmp_path / "cases.h5", "cpu")
+    assert trial.time_of(2) > 0
