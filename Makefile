@@ -47,9 +47,10 @@ bench: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python examples/gallery.py docs/images
-	$(BIN)/disol solve && cp solution/solution.png docs/images/solve.png
+	folder=$$(mktemp -d) && $(BIN)/disol solve --out $$folder && \
+		cp $$folder/solution.png docs/images/solve.png && rm -r $$folder
 	$(BIN)/python release/results.py
 	$(BIN)/python release/python_page.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache solution
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache solution solution-[0-9]*

@@ -7,7 +7,7 @@ import numpy as np
 
 from disol.models.card import Card
 from disol.models.known_errors import frames_of, headline
-from disol.problems.heat import TRAINED_UNTIL
+from disol.problems.problem import TRAINED_UNTIL
 from wording import kind_of, number, over_times, page, percent, table, training_sentence, wrap
 
 STATISTICS = ("median", "mean", "p95")
@@ -36,8 +36,8 @@ def usage(name: str, card: Card) -> str:
     """Show how the model is used."""
     conventions = "" if card.conventions == "paper" else f', conventions="{card.conventions}"'
     return (
-        f'model = disol.load("{name}")\n'
-        f'solution = model.solve(disol.draw("{card.problem}", seed=7{conventions}))  # .field, .pattern, .amplitude'
+        f'import disol\n\nmodel = disol.load("{name}")\n'
+        f'verified = model.verify(disol.draw("{card.problem}", seed=7{conventions}))  # .prediction, .exact, .error'
     )
 
 
@@ -49,12 +49,12 @@ def facts(card: Card, metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "data", f"{run['data.num_cases']:,} cases of `{card.problem}`, seed {run['data.seed']}, {shift}"
     before = metrics.get("before")
     earlier = f" ({before['learning_rate']:g} in the first {before['epochs']} epochs)" if before else ""
-    moved = ", cases moved over the grid" if run.get("train.translation") else ""  # which older runs do not know
+    moved = ", cases moved over the grid" if run.get("train.augment_translation") else ""  # which older runs lack
     yield (
         "recipe",
         f"`{run['recipe']}`: {run['train.optimizer']}, learning rate {run['train.learning_rate']:g}{earlier}, batch "
-        f"{run['train.batch']}, {run['train.schedule']} schedule, training loss {run['train.loss']}, "
-        f"symmetry {'on' if run['train.symmetry'] else 'off'}{moved}",
+        f"{run['train.batch_size']}, {run['train.schedule']} schedule, training loss {run['train.loss']}, "
+        f"symmetry {'on' if run['train.augment_symmetry'] else 'off'}{moved}",
     )
     speed = f"{cost['cases_per_second']:,.0f} cases per second"
     yield "cost", f"{cost['epochs']} epochs, {cost['seconds']:.0f} s on {cost['trained_on']}, {speed}"
@@ -94,8 +94,8 @@ def solved_paragraphs(tests: dict[str, Any]) -> list[str]:
     if not rows:
         return []
     explained = (
-        "Physical fields by `model.solve`, each the multiple of the prediction that is nearest to the solution of the "
-        "discrete system: relative L2 errors, which every solution tells of itself (`solution.error`). Amplitudes are "
+        "Physical fields by `model.verify`, each the multiple of the prediction that is nearest to the solution of "
+        "the discrete system: relative L2 errors, which every verification holds (`verified.error`). Amplitudes are "
         "those of the system, so they have no error."
     )
     if any("frames" in test for test in tests.values()):

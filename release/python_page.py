@@ -10,24 +10,27 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType, UnionType
 from typing import Any, Literal, get_args, get_origin
 
 import disol
-from disol.files import written_whole
+from disol._files import written_whole
 from disol.models import PUBLISHED_CONFIGS, DiSOLConfig
 from disol.training import RECIPES, TrainSettings
-from disol.training.config import kinds_of
+from disol.training.config import get_kinds
 from wording import page, table, wrap
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
-SHOWN = ("Model", "Solution", "Case", "Exact", "Problem")  # of `disol`, with what they have
-LISTED = ("data", "models", "training", "evaluation", "solvers")  # subpackages
+# Classes that are listed with what they have.
+SHOWN = {"disol": ("Case", "Solution", "Surrogate", "Verification", "Problem"), "fem": ("LinearSystem",)}
+LISTED = ("problems", "data", "models", "training", "evaluation", "surrogate", "viz", "fem", "solvers")  # subpackages
 MEANT = re.compile(r"(\w+)\s{2,}(\S.*)")  # a line of a docstring about one field
 STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 PLAIN = (bool, int, float, str, type(None))
+MEMBERS = (property, cached_property, classmethod, FunctionType)
 
 
 def write_page() -> str:
@@ -35,15 +38,19 @@ def write_page() -> str:
     paragraphs = [
         "# In Python",
         "Written by `python release/python_page.py` from the docstrings, which say more: `help(disol.draw)`. "
-        "[README](../README.md) shows the names at work, [training.md](training.md) the settings.",
+        "[README](../README.md) shows the names at work, [training.md](training.md) the settings. Names of `disol` "
+        "itself are not listed again below.",
         "## disol",
         listed(disol, disol.PUBLIC_NAMES),
     ]
-    for name in SHOWN:
+    for name in SHOWN["disol"]:
         paragraphs += [f"### {name}", summary(getattr(disol, name)), *members(getattr(disol, name))]
     for name in LISTED:
         module = import_module(f"disol.{name}")
-        paragraphs += [f"## disol.{name}", summary(module), listed(module, module.__all__)]
+        names = [each for each in module.__all__ if each not in disol.PUBLIC_NAMES]
+        paragraphs += [f"## disol.{name}", summary(module), listed(module, names)]
+        for kind in SHOWN.get(name, ()):
+            paragraphs += [f"### {kind}", summary(getattr(module, kind)), *members(getattr(module, kind))]
     paragraphs += [
         "## Settings",
         "Of a training run: `disol train --set train.NAME=VALUE`, the section `[train]` of a config, or in Python "
@@ -63,7 +70,7 @@ def listed(module: ModuleType, names: Mapping[str, Any] | list[str]) -> str:
 
 def line(name: str, value: Any) -> str:
     """Say in one line what a name stands for."""
-    call = signature(value) if inspect.isroutine(value) else ""
+    call = signature(value) if inspect.isfunction(value) or inspect.ismethod(value) else ""
     return wrap(f"- `{name}{call}`: {summary(value)}", indent="  ")
 
 
@@ -71,11 +78,13 @@ def summary(value: Any) -> str:
     """Return the first line of a docstring; of a table its keys."""
     if isinstance(value, dict):
         return f"the table of {', '.join(f'`{key}`' for key in value)}."
+    if isinstance(value, UnionType):
+        return f"any of {', '.join(f'`{kind.__name__}`' for kind in get_args(value))}."
     if isinstance(value, tuple):
         return f"{len(value)} values of `{type(value[0]).__name__}`: {summary(type(value[0]))}"
     text = (inspect.getdoc(value) or "").partition("\n")[0]
     if not text:
-        raise ValueError(f"{value} must have a docstring to be listed, but has none. Write one.")
+        raise ValueError(f"{value} must have a docstring to be listed, but has none.")
     return text if text[-1] in ".:" else f"{text}."
 
 
@@ -107,13 +116,13 @@ def plain(value: Any) -> str:
 def members(kind: type) -> Iterator[str]:
     """List what the values of a class have: its fields as its docstring tells them, its properties and methods."""
     told = meanings(kind)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    names = [field.name for field in fields(kind) if field.name[0] != "_"] if is_dataclass(kind) else []
     lines = [wrap(f"- `{name}`: {told[name]}", indent="  ") for name in names if name in told]
     untold = [f"`{name}`" for name in names if name not in told]
     lines += [wrap(f"- {', '.join(untold)}", indent="  ")] if untold else []
     for name, value in vars(kind).items():
-        if not name.startswith("_") and (isinstance(value, property) or inspect.isfunction(value)):
-            lines.append(line(name, value))
+        if not name.startswith("_") and name not in names and isinstance(value, MEMBERS):
+            lines.append(line(name, getattr(kind, name) if isinstance(value, classmethod) else value))
     yield "\n".join(lines)
 
 
@@ -135,10 +144,10 @@ def meanings(kind: type) -> dict[str, str]:
 
 def settings_table(kind: type, others: Mapping[str, Any]) -> str:
     """Tabulate settings with their defaults, where other sets of them differ, and what they mean."""
-    told, kinds, rows = meanings(kind), kinds_of(kind), []
+    told, kinds, rows = meanings(kind), get_kinds(kind), []
     for field in fields(kind):
         if field.name not in told or field.default is MISSING:
-            raise ValueError(f"{kind.__name__}.{field.name} must have a default and a line in the docstring. Add both.")
+            raise ValueError(f"{kind.__name__}.{field.name} must have a default and a line in the docstring.")
         values = [getattr(other, field.name) for other in others.values()]
         changed = ["" if value == field.default else f"`{as_setting(value)}`" for value in values]
         meant = told[field.name].replace("|", "\\|")

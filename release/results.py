@@ -12,10 +12,11 @@ from typing import Any
 
 from card_page import solved_paragraphs, write_card
 from comparison import comparison, rival_paragraphs, sample_paragraphs, summed_verdict, verdict_sentences
-from disol.files import written_whole
-from disol.inference.loading import PRETRAINED
+from disol import DisolError
+from disol._files import written_whole
 from disol.models import Checkpoint, load_checkpoint
 from disol.models.known_errors import frames_of, headline
+from disol.models.pretrained import PRETRAINED
 from disol.problems import PROBLEMS
 from paper import note_on
 from wording import kind_of, number, over_times, page, seconds, table, training_sentence
@@ -57,7 +58,7 @@ def find_models(folder: Path) -> dict[str, Checkpoint]:
     """Load all shipped models, in the order of their problems."""
     found = {path.parent.name: load_checkpoint(path.parent) for path in sorted(folder.glob("*/config.json"))}
     if not found:
-        raise ValueError(f"{folder} must hold shipped models, but holds none. Ship one with release/ship.py.")
+        raise DisolError(f"{folder} must hold shipped models, but holds none. Ship one with release/ship.py.")
     order = list(PROBLEMS)
     return dict(sorted(found.items(), key=lambda item: order.index(item[1].problem.name)))
 
@@ -119,9 +120,9 @@ def picture_paragraphs(name: str, metrics: dict[str, Any], folder: str) -> list[
 
 def losses_caption(run: dict[str, Any]) -> str:
     """Say what the two curves of a run are."""
-    averaged = ", of the averaged weights, which are kept" if run["train.averaging"] else ""
+    averaged = ", of the EMA of the weights, which is kept" if run["train.ema_decay"] else ""
     return (
-        f"Training: the {LOSSES[run['train.loss']]} that it makes small, mean over the steps of each epoch. "
+        f"Training loss: {LOSSES[run['train.loss']]}, mean over the steps of each epoch. "
         f"Validation: `grid_mae` after the epoch{averaged}."
     )
 
@@ -144,7 +145,8 @@ def main(arguments: list[str] | None = None) -> None:
         pictures = Path(os.path.relpath(options.pictures, options.page.parent)).as_posix()
         pages = {options.page: write_page(shipped, pictures)}
         pages |= {
-            model.path / "README.md": write_card(name, model.card, model.metrics) for name, model in shipped.items()
+            options.models / name / "README.md": write_card(name, model.card, model.metrics)
+            for name, model in shipped.items()
         }
         for path, text in pages.items():
             if not options.check:
@@ -152,7 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
                     temporary.write_text(text, encoding="utf-8")
             elif not path.exists() or path.read_text(encoding="utf-8") != text:
                 parser.exit(1, f"{path} is not what the shipped models give. Run python release/results.py.\n")
-    except ValueError as error:
+    except DisolError as error:
         parser.exit(2, f"{error}\n")
 
 

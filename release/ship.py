@@ -18,15 +18,17 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from torch import nn
 
 from card_page import write_card
+from disol import DisolError
+from disol._files import written_whole
 from disol.data import open_store
 from disol.evaluation import Evaluation
-from disol.evaluation.reports import draw_evaluation
-from disol.files import written_whole
-from disol.inference.loading import PRETRAINED
-from disol.models import Checkpoint, Network, count_parameters, import_published, load_checkpoint, save_checkpoint
-from disol.models.checkpoint import WEIGHTS
+from disol.evaluation.pictures import draw_evaluation
+from disol.models import Checkpoint, count_parameters, import_published, load_checkpoint, resolve, save_checkpoint
+from disol.models.pretrained import PRETRAINED
+from disol.training.folder import digest_weights
 from disol.training.history import EpochRecord, plot_losses, read_history
 from measure import measure_fields, measure_samples, measure_tests
 
@@ -41,21 +43,21 @@ def ship(options: argparse.Namespace) -> Path:
     run = load_finished(options.run)
     require_other_seed(options.tests, run.metrics["run"]["data.seed"])
     run, records = joined(run, read_history(options.run), options.after)
-    shipped = replace(run, model=rounded(run.model))
-    rivals = {name: import_published(path, run.problem) for name, path in map(named_path, options.rival)}
+    shipped = replace(run, network=rounded(run.network))
+    rivals = {name: as_rival(path, run) for name, path in map(named_path, options.rival)}
     evaluation, tests = measure_tests(shipped, options.tests, options.device)
     for file in evaluation.files if options.solved_cases else ():
         tests[file.name]["solved"] = measure_fields(shipped, file.path, options.solved_cases, options.device)
     metrics = {
         **run.metrics,
-        "num_parameters": count_parameters(run.model),
+        "num_parameters": count_parameters(run.network),
         "cost": cost_of(run, records, options.trained_on),
         "loss_curve": loss_curve(records),
         "tests": tests,
         "rivals": {name: measure_tests(rival, options.tests, options.device)[1] for name, rival in rivals.items()},
     }
     if options.samples is not None:
-        subjects = {options.name: shipped.model, **rivals}
+        subjects = {options.name: shipped, **rivals}
         metrics["released_samples"] = measure_samples(subjects, options.samples, options.device)
     pictures = options.pictures / options.name
     metrics["pictures"] = write_pictures(pictures, evaluation, records, f"{options.name}: {run.card.model}")
@@ -69,7 +71,7 @@ def write_model(folder: Path, shipped: Checkpoint, metrics: dict[str, Any]) -> P
         path.write_text(write_card(folder.name, card, metrics), encoding="utf-8")
     return save_checkpoint(
         folder,
-        shipped.model,
+        shipped.network,
         shipped.problem,
         conventions=shipped.conventions,
         resolution=shipped.resolution,
@@ -81,16 +83,16 @@ def write_model(folder: Path, shipped: Checkpoint, metrics: dict[str, Any]) -> P
 def require_name(name: str) -> None:
     """Require a name that is a folder and a word on a page."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
-        raise ValueError(f"A name has small letters, digits and single hyphens, got {name!r}. Use one as poisson-fine.")
+        raise DisolError(f"A name has small letters, digits and single hyphens, got {name!r}.")
 
 
 def load_finished(folder: Path) -> Checkpoint:
     """Load the best model of a run that has come to its end."""
     run = load_checkpoint(folder)
-    if run.model.predicts != "pattern":
-        raise ValueError(f"A shipped model predicts patterns, but {folder} the {run.model.predicts}. Pass another run.")
+    if run.predicts != "pattern":
+        raise DisolError(f"A shipped model predicts patterns, but {folder} the {run.predicts}.")
     if not run.metrics.get("finished"):
-        raise ValueError(f"{folder} must be a finished run, but is not. Continue it with disol train --resume.")
+        raise DisolError(f"{folder} must be a finished run, but is not. Continue it with disol train --resume.")
     return run
 
 
@@ -99,8 +101,8 @@ def joined(run: Checkpoint, records: list[EpochRecord], after: Path | None) -> t
     if after is None:
         return run, records
     earlier = load_checkpoint(after, run.problem)
-    if earlier.card.files[WEIGHTS] != run.metrics["run"].get("start"):
-        raise ValueError(f"{run.path} did not begin with the weights in {after}. Pass the run that it began with.")
+    if digest_weights(earlier.network) != run.metrics["run"].get("start"):
+        raise DisolError(f"{run.path} did not begin with the weights in {after}.")
     first = read_history(after)[: earlier.metrics["epoch"]]
     epochs, seconds = first[-1].epoch, first[-1].seconds
     later = [replace(each, epoch=each.epoch + epochs, seconds=each.seconds + seconds) for each in records]
@@ -122,15 +124,21 @@ def require_other_seed(tests: Sequence[Path], trained: int) -> None:
     """Require test cases that training has not seen: a seed draws the same cases, and under a shift parts of them."""
     for path in tests:
         if open_store(path).settings.seed == trained:
-            raise ValueError(
+            raise DisolError(
                 f"{path} must have another seed than the training file, but both have {trained}. "
                 f"Generate it with --seed {trained + 1}."
             )
 
 
-def rounded(model: Network) -> Network:
+def as_rival(path: Path, run: Checkpoint) -> Checkpoint:
+    """Read weights of the paper's authors for the problem of a run."""
+    network = import_published(path, run.problem)
+    return resolve(network, problem=run.problem, conventions=run.conventions, resolution=run.resolution)
+
+
+def rounded(network: nn.Module) -> nn.Module:
     """Return a copy whose weights are what float16 leaves of them."""
-    copy = deepcopy(model)
+    copy = deepcopy(network)
     with torch.no_grad():
         for weight in copy.state_dict().values():
             if weight.is_floating_point():
@@ -142,7 +150,7 @@ def named_path(given: str) -> tuple[str, Path]:
     """Read NAME=PATH."""
     name, equals, path = given.partition("=")
     if not (name and equals and path):
-        raise ValueError(f"A rival is NAME=WEIGHTS, got {given!r}. Write it as authors=weights.safetensors.")
+        raise DisolError(f"A rival is NAME=WEIGHTS, got {given!r}.")
     return name, Path(path)
 
 
@@ -206,7 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser, options = read_options(arguments)
     try:
         print(ship(options))
-    except ValueError as error:
+    except DisolError as error:
         parser.exit(2, f"{error}\n")
 
 

@@ -2,16 +2,16 @@
 
 import re
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import disol
-from disol.data import CaseDataset
-from disol.evaluation import evaluate
-from disol.inference.loading import PRETRAINED
-from disol.training import train
+from disol.models.pretrained import PRETRAINED
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "release"))  # scripts, which import each other by name
@@ -20,6 +20,17 @@ import python_page  # noqa: E402
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *PRETRAINED.glob("*/README.md")]
 NUMBERS = re.compile(r"[-−]?\d+(?:\.\d+)?")
+CODE = re.compile(
+    r"<!-- setup\n(?P<setup>.*?)-->|(?:<!-- not run: (?P<reason>[^>]+) -->\n)?^ *```python\n(?P<block>.*?)^ *```$",
+    re.DOTALL | re.MULTILINE,
+)
+RUNNABLE = [
+    path for path in PAGES if "```python" in path.read_text(encoding="utf-8") and PRETRAINED not in path.parents
+]
+# What a page takes for granted.
+SETUPS = {
+    "data-format.md": [(1, "import disol\ndisol.generate('poisson', 20, 'cases.h5', resolution=16, workers=0)")],
+}
 
 
 def section(page: str, heading: str) -> str:
@@ -65,26 +76,40 @@ def test_the_numbers_of_the_equations_are_those_that_are_solved(name):
     assert numbers(told) == ([] if name == "poisson" else expected[:2] if name == "heat" else expected)
 
 
-def test_the_example_of_cases_of_ones_own_is_stored_trained_on_and_evaluated(tmp_path, monkeypatch):
+def code_of(page: str) -> Iterator[tuple[int, str]]:
+    """Yield the Python of a page with its first line: blocks, and hidden set-ups; blocks marked `not run` are left out.
+
+    A set-up is a comment `<!-- setup ... -->`; `<!-- not run: reason -->` stands right before a block.
+    """
+    for found in CODE.finditer(page):
+        kind = "setup" if found["setup"] is not None else "block"
+        if not found["reason"]:
+            yield page[: found.start(kind)].count("\n") + 1, textwrap.dedent(found[kind])
+
+
+@pytest.mark.parametrize("path", RUNNABLE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_python_of_a_page_runs_in_order_as_pasted(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = section("docs/training.md", "Cases of your own")
-    exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], {})
-    options = text.partition("disol train ")[2].partition("\n")[0]
-    overrides = re.findall(r"--set (\S+)", options)
-    assert "--data parts.h5" in options
-    assert len(CaseDataset("parts.h5", "train")) == 16
-    run = train(
-        "poisson",
-        "parts.h5",
-        "run",
-        start=PRETRAINED / "poisson",
-        overrides=[*overrides, "train.epochs=1", "train.learning_rate=1e-6"],
-        device="cpu",
-        progress=False,
-    )
-    found = evaluate(run.path, "parts.h5", device="cpu", progress=False).files[0]
-    assert len(found.index) == 4
-    assert found.summaries[0]["rel_l2"].mean < 0.3  # the shipped weights knew what to do with such a part
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    pyplot.switch_backend("agg")
+    namespace: dict[str, object] = {"__name__": "page"}
+    for line, code in [*SETUPS.get(path.name, []), *code_of(path.read_text(encoding="utf-8"))]:
+        exec(compile("\n" * (line - 1) + code, str(path), "exec"), namespace)
+    pyplot.close("all")
+    if path.name == "training.md":
+        assert len(disol.CaseDataset("parts.h5", "train")) == 16
+        found = disol.evaluate("runs/parts", "parts.h5", device="cpu", progress=False).files[0]
+        assert len(found.index) == 4
+        assert found.summaries[0]["rel_l2"].mean < 0.3  # the shipped weights knew what to do with such a part
+
+
+def test_pages_with_python_are_run():
+    assert {"README.md", "CONTRIBUTING.md", "solving.md", "training.md"} <= {path.name for path in RUNNABLE}
+
+
+def test_blocks_that_are_not_run_say_why():
+    page = "<!-- setup\nx = 1\n-->\n```python\ny = x\n```\n<!-- not run: needs a GPU -->\n```python\nz\n```\n"
+    assert list(code_of(page)) == [(2, "x = 1\n"), (5, "y = x\n")]
 
 
 def test_the_page_of_names_and_settings_is_up_to_date():
