@@ -245,10 +245,14 @@ def test_models_are_listed_with_their_sizes():
 
 def test_models_are_listed_with_what_comes_trained_and_how_wrong_it_is():
     lines = run("models").stdout.splitlines()
-    for name in disol.list_pretrained():
-        errors = load_checkpoint(PRETRAINED / name).metrics["tests"]
+    known = {name: load_checkpoint(PRETRAINED / name).metrics["tests"] for name in disol.list_pretrained()}
+    kinds = list(dict.fromkeys(kind for errors in known.values() for kind in errors))
+    assert {"id", "all", "shapes"} <= set(kinds)
+    assert lines[0].split() == ["trained", "model", "grid", "conventions", *kinds]
+    for name, errors in known.items():
         (line,) = (line.split() for line in lines if line.startswith(f"{name} "))
-        assert line[-3:] == [f"{headline(test):.1%}" for test in errors.values()]
+        told = [f"{headline(errors[kind]):.1%}" if kind in errors else "-" for kind in kinds]
+        assert line[-len(kinds) :] == told
     assert "Mean rel_l2 by kind of test cases; of heat over 2, 8, 14, 20 s." in lines
 
 

@@ -143,7 +143,7 @@ def models() -> None:
     shipped = Table(Column("trained model", no_wrap=True), "grid", "conventions", *errors, box=None, pad_edge=False)
     for name, checkpoint in trained.items():
         problem, side = checkpoint.problem.name, checkpoint.resolution
-        told = name if name == problem else f"{name} ({problem})"
+        told = name if name.startswith(problem) else f"{name} ({problem})"
         shipped.add_row(told, f"{side} x {side}", str(checkpoint.conventions), *known_errors(checkpoint.metrics, kinds))
     console.print(shipped)
     console.print(f"Mean rel_l2 by kind of test cases{told_times(trained)}.")
