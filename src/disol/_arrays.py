@@ -32,14 +32,6 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return like.new_zeros(shape) if is_tensor(like) else np.zeros(shape, like.dtype)
 
 
-def constant(values: np.ndarray, like: Array) -> Array:
-    """Return a NumPy array beside another one: the same, or a copy on its device; floats take its precision."""
-    if not is_tensor(like):
-        return values
-    placed = sys.modules["torch"].from_numpy(np.ascontiguousarray(values)).to(like.device)
-    return placed.to(like.dtype) if like.is_floating_point() and placed.is_floating_point() else placed
-
-
 def as_int8(mask: Array) -> Array:
     """See truth values as 0 and 1 that can be counted."""
     return mask.char() if is_tensor(mask) else mask.view(np.int8)

@@ -206,6 +206,8 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
 
 def results(verified: "Verification", with_exact: bool) -> Table:
     """Return what was found as a table."""
+    from disol.viz.errors import percent
+
     prediction, exact = verified.prediction, verified.exact
     errors = ("relative\nL2 error", "amplitude\nerror") if with_exact else ()
     table = Table(Column(no_wrap=True), box=None, pad_edge=False)
@@ -272,12 +274,6 @@ def largest(solution: "Solution") -> list[float]:
 def sizes(solution: "Solution") -> str:
     """Write the largest value over the times asked for, or one for each component."""
     return ", ".join(f"{size:.4g}" for size in largest(solution))
-
-
-def percent(error: float) -> str:
-    """Write an error with two digits that count."""
-    value = 100 * error
-    return f"{value:.{0 if value >= 10 else 1}f} %" if value >= 1 else f"{value:.2g} %"
 
 
 def duration(seconds: float) -> str:

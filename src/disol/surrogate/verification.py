@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from disol.evaluation.metrics import ratio
 from disol.problems import Case, Solution
 from disol.problems.case import naming_the_case
 from disol.problems.normalisation import Normalisation
@@ -134,7 +135,7 @@ def _verify_piece(
     size = reference.abs().amax(dim=(1, 2, 3, 4), keepdim=True)
     unit = reference / torch.where(size > 0, size, 1.0)
     predicted = _predict(engine, placed, unit, normalisation)
-    error = _ratio(_norm(predicted - unit), _norm(unit))
+    error = ratio(_norm(predicted - unit), _norm(unit))
     _wait(engine)
     seconds["network"] += time.perf_counter() - done
     prediction = (predicted * size).reshape(exact.shape)
@@ -184,11 +185,6 @@ def _nearest(
 
 def _norm(fields: Frames) -> Float[Tensor, " case"]:
     return torch.linalg.vector_norm(fields.flatten(1), dim=1)
-
-
-def _ratio(error: Float[Tensor, " case"], size: Float[Tensor, " case"]) -> Float[Tensor, " case"]:
-    """Divide; where the size is 0, return 0 for no error and 1 for any. NaN propagates."""
-    return torch.where(size == 0, torch.where(error == 0, error, error / error), error / size)
 
 
 def _wait(engine: Engine) -> None:
