@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, TIMES, Support, Term, terms_of_kind
 from disol.errors import DisolError
-from disol.geometry.curve import largest_part, parts
+from disol.geometry.curve import fill, largest_part, parts
 from disol.geometry.loops import NamedLoops, name_loops
 from disol.grid import Grid
 from disol.problems.case import SMALLEST_RESOLUTION, Case
@@ -63,7 +63,8 @@ def read_case(
         )
     found = _find_geometry(problem, conventions, str(geometry), side, seed)
     loops = name_loops(found.terms["domain"])
-    read, origin, notes = {"domain": loops.mask}, {"geometry": _describe(str(geometry), loops)}, [*found.notes]
+    shown = f"{geometry}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
+    read, origin, notes = {"domain": loops.mask}, {"geometry": shown}, [*found.notes]
     for term in problem.terms[1:]:
         group = terms_of_kind(problem.terms, term.kind) if term.kind in (SUPPORT, FORCE) else [term]
         asked = any(each.name in terms for each in group)
@@ -77,12 +78,6 @@ def read_case(
         raise DisolError(f"times are seconds from 0 to {LATEST:g}, got {origin['times']}.")
     case = Case.from_arrays(problem, conventions=conventions, **read)
     return replace(case, geometry=found.geometry, origin=origin, notes=tuple(notes))
-
-
-def _describe(geometry: str, loops: NamedLoops) -> str:
-    height, width = loops.mask.shape
-    names = ", ".join(f"{name} ({len(loop)} pixels)" for name, loop in loops.loops.items())
-    return f"{geometry}, {loops.mask.mean():.0%} of {height} x {width} pixels; loops {names}"
 
 
 def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loops: NamedLoops) -> tuple[Any, str]:
@@ -141,9 +136,10 @@ def _read_outline(path: str, grid: Grid, problem: Problem, conventions: Conventi
     notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if fitted else []
     whole = geometry.outer.inside(grid).copy()
     for number, hole in enumerate(geometry.holes, start=1):
-        pixels = hole.inside(grid)
+        pixels = fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand
         whole &= ~pixels
-        pieces = parts(pixels)[1]
+        rows = np.flatnonzero(pixels.any(axis=1))
+        pieces = parts(pixels[rows.min(initial=0) : rows.max(initial=0) + 1])[1]
         if pieces == 0:
             notes.append(f"hole {number} of {path} is too small for this grid: it holds the centre of no pixel")
         elif pieces > 1:
@@ -157,16 +153,17 @@ def _read_outline(path: str, grid: Grid, problem: Problem, conventions: Conventi
 
 def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventions) -> Case:
     """Read a picture: dark is the domain, and colours mark supports."""
-    from disol.geometry.drawings import read_drawing  # noqa: PLC0415  matplotlib is slow to import
+    from disol.geometry.drawings import read_drawing  # noqa: PLC0415  slow to import
 
     drawing = read_drawing(path)
     if not (drawing.ink >= 0.5).any():
         raise DisolError(f"Dark pixels are the domain, but none of {path} is darker than mid-grey. Paint it black.")
     terms: dict[str, Any] = {"domain": drawing.mask(grid)}
     drawn, seen = drawing.count_parts(grid), parts(terms["domain"])[1]
-    notes: tuple[str, ...] = ()
+    notes = (f"{path} holds several pictures: the first one counts",) if drawing.is_first else ()
     if drawn not in (0, seen):
-        notes = (f"parts of the domain: {drawn} in {path}, {seen} on this grid; lines thinner than a pixel are lost",)
+        lost = f"parts of the domain: {drawn} in {path}, {seen} on this grid; lines thinner than a pixel are lost"
+        notes = (*notes, lost)
     colours = {term.name: Support.paints[term.component] for term in terms_of_kind(problem.terms, SUPPORT)}
     if not any(drawing.shows(colour) for colour in colours.values()):
         unpainted = {"unpainted": " or ".join(dict.fromkeys(colours.values()))}
