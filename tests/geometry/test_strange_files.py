@@ -1,4 +1,4 @@
-"""Pictures and polygons from strangers: whatever a file holds, it is read, or refused in one line at little cost."""
+"""Pictures, polygons and texts from strangers: whatever they hold, they are read, or refused in one line, cheaply."""
 
 import json
 import os
@@ -321,3 +321,36 @@ def test_a_polygon_around_a_point_is_read_at_any_size_and_place(tmp_path_factory
         assert "no area" in refused
         return
     assert ((geometry.outer.points >= 0) & (geometry.outer.points <= 1)).all()
+
+
+WORDS = st.text(max_size=30) | st.text(alphabet="outerhl:0123456789.e-+=, xy*()sin", max_size=30)
+GEOMETRIES = st.sampled_from(["star", "y+hole", "random:3+all", "random:", "shape:y", "", "a.json", ".png"]) | WORDS
+
+
+@given(geometry=GEOMETRIES, dirichlet=WORDS, source=WORDS, initial=WORDS, times=WORDS)
+def test_any_texts_are_a_case_or_one_clear_error(geometry, **terms):
+    message = ""
+    try:
+        assert read_case("heat", geometry, resolution=16, **terms).domain.any()
+    except DisolError as error:
+        message = str(error)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"geometry": "a" * 5000}, "geometry must be a name or a path of at most 4096 characters, got 5000"),
+        ({"geometry": "a" * 300}, "Unknown shape"),
+        ({"geometry": "a" * 300 + ".png"}, "File name too long"),
+        ({"geometry": "a\0.json"}, "Cannot read"),
+        ({"geometry": "random:" + "9" * 5000}, "at most 4096"),
+        ({"geometry": "random:" + "9" * 30}, "A random geometry is written like"),
+        ({"times": [2, 8]}, r"times must be a text, got \[2, 8\]"),
+        ({"source": 3.0}, "source must be a text, got 3.0"),
+    ],
+)
+def test_a_wrong_text_is_refused_in_one_line(given, message):
+    with pytest.raises(DisolError, match=message) as raised:
+        read_case("heat", **given)
+    assert "\n" not in str(raised.value)

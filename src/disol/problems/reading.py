@@ -1,5 +1,7 @@
 """Cases written by people: a geometry by name or in a file, boundary conditions as ranges, fields as formulas."""
 
+import re
+import reprlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from disol.problems.problem import Problem
 from disol.problems.table import find_conventions, find_problem
 
 LARGEST_RESOLUTION = 1024
+LONGEST = 4096  # characters of a path
 LATEST = 1000.0  # seconds; every step of 2 s up to the last is solved
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
 NEAR_EDGE = 3  # rows of pixels
@@ -52,9 +55,11 @@ def read_case(
     problem = find_problem(problem)
     conventions = find_conventions(conventions, problem)
     names = [term.name for term in problem.terms[1:]]
-    for name in terms:
+    for name, text in terms.items():
         if name not in names:
             raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
+        if not isinstance(text, str):
+            raise DisolError(f"{name} must be a text, got {reprlib.repr(text)}. Give numbers to Case.from_arrays.")
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
     if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
         raise DisolError(
@@ -94,6 +99,8 @@ def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loo
 
 def _find_geometry(problem: Problem, conventions: Conventions, geometry: str, side: int, seed: int | None) -> Case:
     """Find a geometry: drawn at random, named, or in a file; it may bring terms along, and is not checked."""
+    if len(geometry) > LONGEST:
+        raise DisolError(f"geometry must be a name or a path of at most {LONGEST} characters, got {len(geometry)}.")
     kind, _, rest = geometry.partition(":")
     ending = Path(geometry).suffix.lower()
     from_file = ending in (*OUTLINE_ENDINGS, *PICTURE_ENDINGS)
@@ -113,7 +120,7 @@ def _find_geometry(problem: Problem, conventions: Conventions, geometry: str, si
         return case
     if kind == "random":
         number, *factors = rest.split("+")
-        if not (number.isascii() and number.isdigit()) or any(factor.startswith("shape:") for factor in factors):
+        if not re.fullmatch("[0-9]{1,20}", number) or any(factor.startswith("shape:") for factor in factors):
             raise DisolError(f"A random geometry is written like random:7 or random:7+all, got {geometry!r}.")
         drawn_seed, shift = int(number), ",".join(factors) or None
     else:
