@@ -71,6 +71,8 @@ class Kind(ABC):
     is_directed: ClassVar[bool] = False
     # Of marked pixels in pictures, by component; empty for what is shown as a field.
     colours: ClassVar[Mapping[Axis | None, str]] = {}
+    # Texts that stand for what nobody has given, by component.
+    defaults: ClassVar[Mapping[Axis | None, str]] = {}
 
     @abstractmethod
     def check(self, name: str, value: Any, domain: Mask) -> Any:
@@ -88,7 +90,9 @@ class Kind(ABC):
 
     def default(self, term: "Term") -> str:
         """Return the text that stands for a term nobody has given."""
-        raise DisolError(f"{term.name} has no default.")
+        if term.component not in self.defaults:
+            raise DisolError(f"{term.name} has no default.")
+        return self.defaults[term.component]
 
     @abstractmethod
     def read(self, term: "Term", text: str, loops: NamedLoops) -> tuple[Any, str]:
@@ -141,6 +145,7 @@ class Support(Kind):
     colours: ClassVar = {None: "#d1495b", "x": "#d1495b", "y": "#00798c"}
     # In pictures that a user has painted.
     paints: ClassVar[Mapping[Axis | None, Literal["red", "blue"]]] = {None: "red", "x": "red", "y": "blue"}
+    defaults: ClassVar = dict.fromkeys((None, "x", "y"), "outer:0-0.25")
 
     def check(self, name: str, value: Any, domain: Mask) -> Mask:
         """Read a mask inside the domain, with a pixel on each of its parts."""
@@ -159,11 +164,6 @@ class Support(Kind):
         del values
         return "U = 0" if term.component is None else f"U_{term.component} = 0"
 
-    def default(self, term: Term) -> str:
-        """Hold a quarter of the outer boundary."""
-        del term
-        return "outer:0-0.25"
-
     def read(self, term: Term, text: str, loops: NamedLoops) -> tuple[Mask, str]:
         """Read ranges of boundary loops."""
         del term
@@ -180,6 +180,7 @@ class Force(Kind):
     is_directed = True
     colours: ClassVar = {"x": "#edae49", "y": "#7b4fa3"}
     arrows: ClassVar[Mapping[Axis | None, tuple[str, str]]] = {"x": ("←", "→"), "y": ("↑", "↓")}
+    defaults: ClassVar = {"x": "outer:0.4-0.55=1", "y": "outer:0.5-0.65=1"}  # where nothing is held by default
 
     def check(self, name: str, value: Any, domain: Mask) -> Float[Array, "*batch height width"]:
         """Read one value per pixel, 0 outside the domain."""
@@ -196,10 +197,6 @@ class Force(Kind):
         sizes = f"{np.abs(forces).min():g}" if alike else "several sizes" if len(forces) else "0"
         return f"force {directions} {sizes}"
 
-    def default(self, term: Term) -> str:
-        """Pull at a part of the outer boundary that is not held by default."""
-        return "outer:0.4-0.55=1" if term.component == "x" else "outer:0.5-0.65=1"
-
     def read(self, term: Term, text: str, loops: NamedLoops) -> tuple[Float[np.ndarray, "height width"], str]:
         """Read ranges of boundary loops with a force each."""
         del term
@@ -211,7 +208,6 @@ class FieldKind(Kind):
 
     is_load = True
     symbol: ClassVar[str]
-    usual: ClassVar[str]
 
     def check(self, name: str, value: Any, domain: Mask) -> Source:
         """Read a function, functions for each case, or values."""
@@ -231,11 +227,6 @@ class FieldKind(Kind):
         del values
         return f"{term.name} {self.symbol}"
 
-    def default(self, term: Term) -> str:
-        """Return the name of a field."""
-        del term
-        return self.usual
-
     def read(self, term: Term, text: str, loops: NamedLoops) -> tuple[Source, str]:
         """Read a formula, or the name of a field."""
         del term
@@ -249,7 +240,7 @@ class VolumeSource(FieldKind):
     """What drives the equation everywhere in the domain."""
 
     symbol = "f"
-    usual = "wave"
+    defaults: ClassVar = {None: "wave"}
 
 
 @final
@@ -257,7 +248,7 @@ class InitialField(FieldKind):
     """What a transient problem starts from."""
 
     symbol = "U₀"
-    usual = "gaussian"
+    defaults: ClassVar = {None: "gaussian"}
 
 
 @final
@@ -267,6 +258,7 @@ class Times(Kind):
     storage = None
     most: ClassVar[int] = 10_000
     latest: ClassVar[float] = 1e5
+    defaults: ClassVar = {None: "2,8,20"}
 
     def check(self, name: str, value: Any, domain: Mask) -> tuple[float, ...]:
         """Read seconds from 0 on, not more and not later ones than can be solved."""
@@ -286,11 +278,6 @@ class Times(Kind):
     def encode(self, value: Any, domain: Mask) -> Pixels:
         """Repeat the share of the trained time everywhere."""
         return np.full(domain.shape, value)
-
-    def default(self, term: Term) -> str:
-        """Ask for early, middle and late times of training."""
-        del term
-        return "2,8,20"
 
     def read(self, term: Term, text: str, loops: NamedLoops) -> tuple[tuple[float, ...], str]:
         """Read seconds separated by commas, in ascending order."""

@@ -15,6 +15,7 @@ from disol.problems.table import check_problem
 
 if TYPE_CHECKING:
     from disol.models import Checkpoint
+    from disol.models.card import Card
 
 TrainedModel = Annotated[
     str, typer.Argument(help="A shipped model (`disol models` lists them) or the folder of a run.", metavar="RUN")
@@ -25,15 +26,15 @@ OwnNetwork = Annotated[
 ]
 
 
-def find_run(run: str, network: str | None) -> Path:
-    """Return the folder of a trained model; what is wrong with it is told before torch is imported."""
+def find_run(run: str, network: str | None) -> "tuple[Path, Card]":
+    """Return the folder of a trained model and its card; what is wrong is told before torch is imported."""
     folder = find_folder(run)
     from disol.models.card import read_card
 
-    own = read_card(folder).model
-    if ":" in own and network is None:
-        raise DisolError(f"{run} holds the weights of a network of your own. Give --model {own} too.")
-    return folder
+    card = read_card(folder)
+    if ":" in card.model and network is None:
+        raise DisolError(f"{run} holds the weights of a network of your own. Give --model {card.model} too.")
+    return folder, card
 
 
 def is_own_network(model: str) -> bool:
@@ -115,7 +116,7 @@ def evaluate(
     device: DeviceName = "auto",
 ) -> None:
     """Measure a model on files of cases: a table, and numbers and pictures in files."""
-    run = find_run(model, network)
+    run, _ = find_run(model, network)
     check_device(device)
     from disol.evaluation import evaluate as evaluate_model
 
@@ -140,7 +141,7 @@ def onnx(
     """Export a trained model for ONNX Runtime and for programs without torch."""
     if out.suffix != ".onnx":
         raise DisolError(f"--out must end in .onnx, got {str(out)!r}.")
-    run = find_run(model, network)
+    run, _ = find_run(model, network)
     from disol.surrogate import export_onnx
 
     tell(f"written {export_onnx(run, out, model=from_here(network))}")

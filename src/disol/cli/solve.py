@@ -155,11 +155,10 @@ def solve(
     if not trained:
         raise DisolError(f"{own[-1]} is a network without weights. Give the folder of its run as another --model.")
     name, network = trained[-1], own[-1] if own else None
-    run = find_run(name, network)
-    from disol.models.card import CARD, read_card
+    run, card = find_run(name, network)
+    from disol.models.card import CARD
     from disol.problems import read_case
 
-    card = read_card(run)
     with _silenced_decoders():
         case = read_case(
             card.find_problem(run / CARD, problem),

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from disol.errors import DisolError
-from disol.geometry.curve import Geometry, eroded
+from disol.geometry.curve import Geometry
 from disol.grid import Grid, framed
 
 # The sides of a pixel, clockwise from the top, each as (outward step, step along the side with the domain on
@@ -27,7 +27,8 @@ def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:
     height, width = frame.shape
     pixels = height * width
     flat = frame.ravel()
-    border = np.flatnonzero(frame & ~eroded(frame))
+    marked = np.flatnonzero(flat)
+    border = marked[~(flat[marked - 1] & flat[marked + 1] & flat[marked - width] & flat[marked + width])]
     successors: dict[int, int] = {}
     for side, (outward, along) in enumerate(SIDES):
         out = outward[0] * width + outward[1]
@@ -93,7 +94,7 @@ class Raster:
 
     def mark(self, segments: tuple[Segment, ...]) -> Bool[np.ndarray, "height width"]:
         """Mark the boundary pixels of the segments."""
-        marked = np.zeros(self.grid.pixels, dtype=bool)
+        marked = np.zeros((self.grid.height, self.grid.width), dtype=bool)
         for segment in segments:
             rows, columns = self.pixels_of(segment).T
             marked[rows, columns] = True

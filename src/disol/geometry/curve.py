@@ -32,7 +32,7 @@ def fill(points: Float[np.ndarray, "point 2"], grid: Grid) -> Bool[np.ndarray, "
     column = np.clip(column, 0, grid.width).astype(int)
     top, bottom = level.min(), level.max()  # a small hole of a large grid touches few of its rows
     crossings = np.bincount((row - top) * (grid.width + 1) + column, minlength=(bottom - top) * (grid.width + 1))
-    filled = np.zeros(grid.pixels, dtype=bool)
+    filled = np.zeros((grid.height, grid.width), dtype=bool)
     filled[top:bottom] = np.logical_xor.accumulate(crossings.reshape(-1, grid.width + 1) % 2 == 1, axis=1)[:, :-1]
     return filled
 

@@ -95,7 +95,9 @@ def name_loops(mask: Mask) -> NamedLoops:
     labels, _ = parts(mask)
     outer: dict[int, Loop] = {}
     holes = []
-    for loop in map(from_the_top, traced):
+    for walk in traced:
+        highest = np.lexsort((walk[:, 1], walk[:, 0]))[0]  # the leftmost of those
+        loop = np.roll(walk, -highest, axis=0)
         part = int(labels[tuple(loop[0])])
         if part in outer:
             holes.append(loop)
@@ -111,12 +113,6 @@ def list_some(names: list[str]) -> str:
     """List names, of many the first ones."""
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     return ", ".join(names[:MOST_LISTED]) + more
-
-
-def from_the_top(loop: Loop) -> Loop:
-    """Return a loop from its highest pixel on, the leftmost of those."""
-    first = np.lexsort((loop[:, 1], loop[:, 0]))[0]
-    return np.roll(loop, -first, axis=0)
 
 
 def pixels_between(loop: Loop, start: float, end: float) -> Loop:

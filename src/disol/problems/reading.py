@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from disol import _checks as checks
-from disol._terms import FORCE, SUPPORT, TIMES, Support, Term, terms_of_kind
+from disol._terms import FORCE, SUPPORT, TIMES, FieldKind, Support, Term, terms_of_kind
 from disol.errors import DisolError
+from disol.fields import read_expression
 from disol.geometry.curve import fill, largest_part, parts
 from disol.geometry.loops import NamedLoops, name_loops
 from disol.grid import Grid
@@ -60,6 +61,8 @@ def read_case(
             raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
         if not isinstance(text, str):
             raise DisolError(f"{name} must be a text, got {reprlib.repr(text)}. Give numbers to Case.from_arrays.")
+        if isinstance(problem.term(name).kind, FieldKind):
+            read_expression(text)  # what is wrong with it is told before a geometry is looked for
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
     if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
         raise DisolError(
@@ -81,6 +84,8 @@ def read_case(
         )
     if "times" in read and not read["times"][-1] <= LATEST:  # NaN fails too
         raise DisolError(f"times are seconds from 0 to {LATEST:g}, got {origin['times']}.")
+    if found.is_drawn and all(read[name] is found.terms[name] for name in read):
+        return replace(found, origin=origin)
     case = Case.from_arrays(problem, conventions=conventions, **read)
     return replace(case, geometry=found.geometry, origin=origin, notes=tuple(notes))
 

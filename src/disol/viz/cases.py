@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from disol._arrays import to_numpy
 from disol._terms import Term
 from disol.errors import DisolError
 from disol.problems import Case
@@ -33,10 +32,9 @@ def require_one(case: Case) -> None:
 
 def heading(case: Case) -> str:
     """Say what is solved."""
-    height, width = case.grid.pixels
     shift = f", shift {case.shift}" if case.shift else ""
     drawn = [] if case.seed is None else [f"seed {case.seed}, index {case.index}{shift}"]
-    return GAP.join([case.problem.name, case.problem.equation, *drawn, f"{height} x {width}"])
+    return GAP.join([case.problem.name, case.problem.equation, *drawn, f"{case.grid.height} x {case.grid.width}"])
 
 
 def wrap(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
@@ -48,19 +46,14 @@ def wrap(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
 
 def given_panels(case: Case) -> list[Panel]:
     """Return the panels of all that one case is given."""
-    terms, values, domain = case.problem.terms, given_values(case), given_domain(case)
-    return [marker_panel("domain", terms, values, domain), *field_panels(terms, values, domain)]
-
-
-def given_domain(case: Case) -> Mask:
-    """Return the domain of one case."""
-    return to_numpy(case.domain)
+    terms, values = case.problem.terms, given_values(case)
+    return [marker_panel("domain", terms, values, case.domain), *field_panels(terms, values, case.domain)]
 
 
 def given_values(case: Case) -> dict[str, Image]:
     """Return what a picture shows of the terms of one case, by name."""
     shown = [term for term in case.problem.terms if is_marker(term) or is_field(term)]
-    return {term.name: to_numpy(case.problem.channel(term, case.terms, case.conventions)) for term in shown}
+    return {term.name: np.asarray(case.problem.channel(term, case.terms, case.conventions)) for term in shown}
 
 
 def is_marker(term: Term) -> bool:

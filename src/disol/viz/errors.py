@@ -1,6 +1,7 @@
 """Errors: how far a prediction is from its reference, and pictures of how errors are spread over cases and time."""
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import numpy as np
 from jaxtyping import Float
@@ -38,10 +39,12 @@ def percent(error: float) -> str:
 def plot_spread(errors: Mapping[str, Errors], label: str, title: str, *, managed: bool = True) -> Figure:
     """Draw how errors, by the name of what they belong to, are spread over cases: histograms that add up to 1."""
     finite = {name: np.clip(values[np.isfinite(values)], SMALLEST, None) for name, values in errors.items()}
-    bins = _divide(np.concatenate(list(finite.values())))
+    together = np.concatenate(list(finite.values()))
+    low, high = (float(together.min()), float(together.max())) if len(together) else (SMALLEST, 1.0)
+    count = int(np.clip(2 * np.sqrt(len(together)), 8, MOST_BINS))  # finer for more cases
+    bins = np.geomspace(low / 1.05, high * 1.05, count + 1).tolist()
     figure, axes = _begin(title, managed=managed)
-    for position, (name, values) in enumerate(finite.items()):
-        colour = _colour(position)
+    for colour, (name, values) in zip(cycle(COLOURS), finite.items(), strict=False):
         if not len(values):
             axes.plot([], [], color=colour, label=f"{name}: no finite error")
             continue
@@ -66,12 +69,12 @@ def plot_over_time(
 ) -> Figure:
     """Draw the median of errors at each time, given in seconds, in a band that holds nine cases of ten."""
     figure, axes = _begin(title, managed=managed)
-    for position, (name, (times, values)) in enumerate(errors.items()):
+    for colour, (name, (times, values)) in zip(cycle(COLOURS), errors.items(), strict=False):
         order = np.argsort(times)
         with np.errstate(invalid="ignore"):  # infinite errors have no percentiles between them
             low, median, high = np.percentile(np.clip(values, SMALLEST, None), [5, 50, 95], axis=1)[:, order]
-        axes.plot(times[order], median, color=_colour(position), marker="o", markersize=3, label=name)
-        axes.fill_between(times[order], low, high, color=_colour(position), alpha=0.2, linewidth=0)
+        axes.plot(times[order], median, color=colour, marker="o", markersize=3, label=name)
+        axes.fill_between(times[order], low, high, color=colour, alpha=0.2, linewidth=0)
     axes.axvline(TRAINED_UNTIL, color=QUIET, linestyle=":", linewidth=1)
     axes.text(
         TRAINED_UNTIL, 0.98, " training ends", transform=axes.get_xaxis_transform(), va="top", size=7, color=QUIET
@@ -89,8 +92,8 @@ def plot_agreement(
 ) -> Figure:
     """Draw predicted against reference values, given in this order; names may say how well they agree."""
     figure, axes = _begin(title, height=5.4, managed=managed)
-    for position, (name, (predicted, reference)) in enumerate(pairs.items()):
-        axes.scatter(reference, predicted, s=8, alpha=0.6, linewidths=0, color=_colour(position), label=name)
+    for colour, (name, (predicted, reference)) in zip(cycle(COLOURS), pairs.items(), strict=False):
+        axes.scatter(reference, predicted, s=8, alpha=0.6, linewidths=0, color=colour, label=name)
     references = np.concatenate([reference.ravel() for _, reference in pairs.values()])
     ends = (float(references.min()), float(references.max()))
     axes.plot(ends, ends, color="#404850", linewidth=0.8, linestyle="--", label="predicted = true")
@@ -106,13 +109,6 @@ def _begin(title: str, height: float = 4.0, *, managed: bool) -> tuple[Figure, A
     return figure, axes
 
 
-def _divide(errors: Float[np.ndarray, " error"]) -> list[float]:
-    """Divide the range of errors evenly on a logarithmic axis, more finely for more cases."""
-    low, high = (float(errors.min()), float(errors.max())) if len(errors) else (SMALLEST, 1.0)
-    count = int(np.clip(2 * np.sqrt(len(errors)), 8, MOST_BINS))
-    return np.geomspace(low / 1.05, high * 1.05, count + 1).tolist()
-
-
 def _explain_below(figure: Figure) -> None:
     """Explain the colours below a picture, where they hide nothing."""
     figure.legend(loc="outside lower center", fontsize=8, frameon=False)
@@ -124,7 +120,3 @@ def _label_decades(axis: Axis, low: float, high: float) -> None:
     axis.set_major_locator(LogLocator(subs=between))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _colour(position: int) -> str:
-    return COLOURS[position % len(COLOURS)]

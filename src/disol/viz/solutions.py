@@ -12,13 +12,11 @@ from jaxtyping import Float
 from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
 
-from disol._arrays import to_numpy
 from disol._files import written_whole
 from disol.errors import DisolError
 from disol.problems import Case, Solution
 from disol.problems.problem import component_of
 from disol.viz.cases import (
-    given_domain,
     given_panels,
     given_values,
     heading,
@@ -80,7 +78,7 @@ def plot_comparison(
     _require_same_case(prediction, reference)
     error = relative_error(prediction.field, reference.field)
     written = f"{title or heading(reference.case)}{GAP}relative L2 error {percent(error)}"
-    if reference.times is not None:
+    if reference.case.times is not None:
         return _compare_frames(prediction, reference, written, managed)
     return draw_panels(_compare_fields(prediction, reference), written, managed=managed)
 
@@ -93,7 +91,7 @@ def animate(prediction: Solution, path: str | Path, reference: Solution | None =
     if Path(path).suffix.lower() != ".gif":
         raise DisolError(f"An animation must end in .gif, got {str(path)!r}.")
     require_one(case)
-    domain, quantity = given_domain(case), _quantities(case)[0]
+    domain, quantity = case.domain, _quantities(case)[0]
     titles = [f"{heading(case)}{GAP}t = {time:g} s" for time in case.times]
     if reference is None:
         shown = quantity.of(frames_of(prediction))
@@ -122,7 +120,7 @@ def as_html(shown: Case | Solution) -> str:
 
 def solution_panels(solution: Solution, most_times: int = MOST_TIMES) -> list[Panel]:
     """Return the panels of one solution: its components and the deformed body of a vector, else its fields."""
-    case, domain, frames = solution.case, given_domain(solution.case), frames_of(solution)
+    case, domain, frames = solution.case, solution.case.domain, frames_of(solution)
     times = case.times or (None,)
     panels = []
     for place in choose_times(len(times), most_times):
@@ -132,15 +130,15 @@ def solution_panels(solution: Solution, most_times: int = MOST_TIMES) -> list[Pa
                 scale = quantity.scale(quantity.of(frames)[:, domain])
                 panels.append(field_panel(f"{quantity.symbol}{suffix}", quantity.of(frames)[place], domain, scale))
         if is_vector(case):
-            scale = values_scale(_lengths(frames)[:, domain])
+            scale = values_scale(np.hypot.reduce(frames, axis=1)[:, domain])
             panels.append(deformed_panel(f"|U|{suffix}", frames[place], domain, scale, motion_factor(frames)))
     return panels
 
 
 def frames_of(solution: Solution) -> Frames:
     """Return the fields of one solution with a time axis, which a steady one has once."""
-    field = to_numpy(solution.field)
-    return field if solution.times is not None else field[None]
+    field = np.asarray(solution.field)
+    return field if solution.case.times is not None else field[None]
 
 
 def frame_errors(prediction: Solution, reference: Solution) -> list[float]:
@@ -162,7 +160,7 @@ class _Quantity:
     component: str | None = None
 
     def of(self, frames: Frames) -> Movie:
-        return _lengths(frames) if self.place is None else frames[:, self.place]
+        return np.hypot.reduce(frames, axis=1) if self.place is None else frames[:, self.place]
 
     def scale(self, values: Float[np.ndarray, "..."]) -> Scale:
         return field_scale(values) if self.component is None else signed_scale(values)
@@ -190,10 +188,6 @@ def _quantities(case: Case) -> list[_Quantity]:
     return [_Quantity("|U|", None)] if is_vector(case) else _components(case)
 
 
-def _lengths(frames: Frames) -> Movie:
-    return np.hypot.reduce(frames, axis=1)
-
-
 def choose_times(count: int, most: int = MOST_TIMES) -> list[int]:
     """Return the places of some of many times, evenly chosen."""
     return sorted(set(np.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()))
@@ -207,10 +201,10 @@ def _require_same_case(prediction: Solution, reference: Solution) -> None:
 
 def _compare_fields(prediction: Solution, reference: Solution) -> list[list[Panel]]:
     """Return a row for each field; before the components of a vector one with the deformed body."""
-    case, domain = reference.case, given_domain(reference.case)
-    terms, values = case.problem.terms, given_values(case)
+    case, domain = reference.case, reference.case.domain
     given, compared = [given_panels(case)], []
     if is_vector(case):
+        terms, values = case.problem.terms, given_values(case)
         (_, _, scale), _, (_, error, _) = _quantities(case)[0].compare(prediction, reference, domain)
         predicted, exact = frames_of(prediction)[0], frames_of(reference)[0]
         drawn = partial(deformed_panel, domain=domain, scale=scale, factor=motion_factor(exact))
@@ -227,7 +221,7 @@ def _compare_fields(prediction: Solution, reference: Solution) -> list[list[Pane
 
 def _compare_frames(prediction: Solution, reference: Solution, title: str, managed: bool) -> Figure:
     """Draw a transient case as strips of times; each strip has one scale for all of them."""
-    case, domain = reference.case, given_domain(reference.case)
+    case, domain = reference.case, reference.case.domain
     times, errors = case.times or (), frame_errors(prediction, reference)
     places = choose_times(len(times))
     titles = [f"t = {times[place]:g} s, {percent(errors[place])}" for place in places]
