@@ -6,6 +6,7 @@ After a crash at any moment all files are old or all are new.
 """
 
 import errno
+import fcntl
 import glob
 import os
 import shutil
@@ -19,6 +20,7 @@ from disol.errors import DisolError
 
 # Some file systems cannot sync folders, and some folders may be written to but not read.
 CANNOT_TELL = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
+NOT_LOCKABLE = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # file systems without locks
 INCOMING = "incoming"
 UNFINISHED = ".unfinished-"
 
@@ -89,6 +91,19 @@ def drop_unfinished(path: str | Path) -> None:
     target = Path(path)
     for left in target.parent.glob(f".{glob.escape(target.stem)}-????????{glob.escape(target.suffix)}"):
         left.unlink(missing_ok=True)
+
+
+def claim(descriptor: int, path: str | Path) -> None:
+    """Become the only writer of `path` until the descriptor closes; the kernel ends the claim of a killed process."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DisolError(
+            f"{path} is in use by another process. Wait until it has finished, or choose another path."
+        ) from None
+    except OSError as error:
+        if error.errno not in NOT_LOCKABLE:
+            raise DisolError(f"Cannot lock {path}: {error.strerror}. Check the disk and the path.") from error
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes], dropped: Collection[str] = ()) -> None:
