@@ -67,8 +67,9 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    except OSError as error:
-        raise DisolError(f"Cannot write {target}: {error.strerror or error}. Choose another path.") from error
+    except (OSError, ValueError) as error:  # a ValueError if the path holds a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise DisolError(f"Cannot write {target}: {reason}. Choose another path.") from error
     os.close(handle)
     temporary = Path(name)
     try:
@@ -106,11 +107,38 @@ def claim(descriptor: int, path: str | Path) -> None:
             raise DisolError(f"Cannot lock {path}: {error.strerror}. Check the disk and the path.") from error
 
 
-def write_together(folder: Path, contents: Mapping[str, bytes], dropped: Collection[str] = ()) -> None:
-    """Write files of a folder and remove the `dropped` ones, all at once. A folder has one writer at a time."""
+@contextmanager
+def claimed(lock: Path) -> Iterator[None]:
+    """Hold a lock file: its folder is in use by this process alone. The file is removed at the end."""
+    while True:
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            raise DisolError(f"Cannot write {lock}: {error.strerror}. Choose another folder.") from error
+        try:
+            claim(descriptor, lock.parent)
+            # Who held it before may have removed it after it was opened here: then it keeps nobody out.
+            if os.path.exists(lock) and os.path.samestat(os.stat(lock), os.fstat(descriptor)):
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def write_together(
+    folder: Path, contents: Mapping[str, bytes], dropped: Collection[str] = (), kept: Collection[str] = ()
+) -> None:
+    """Write files of a folder and remove the `dropped` ones, all at once. A folder has one writer at a time.
+
+    kept   other files that change together with these, of which a change before this one may be unfinished
+    """
+    names = {*contents, *dropped, *kept}
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        move_up(folder)
+        move_up(folder, names)
         for left in folder.glob(f"{UNFINISHED}*"):
             shutil.rmtree(left)
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
@@ -122,28 +150,53 @@ def write_together(folder: Path, contents: Mapping[str, bytes], dropped: Collect
         sync_folder(folder)
         for name in dropped:
             (folder / name).unlink(missing_ok=True)
-        move_up(folder)
+        move_up(folder, names)
     except OSError as error:
         raise DisolError(
             f"Cannot write to {folder}: {error.strerror or error}. Free some space or choose another folder."
         ) from error
 
 
-def move_up(folder: Path) -> None:
-    """Finish a change: move new files into their places."""
-    incoming = folder / INCOMING
-    if incoming.is_dir():
-        for file in sorted(incoming.iterdir()):
-            file.replace(folder / file.name)
-        incoming.rmdir()
-
-
-def read_current(folder: Path, name: str) -> bytes:
-    """Read one file of a folder, the new one if a change has not been finished."""
+def make_folder(folder: Path) -> None:
+    """Make a folder, unless it is there."""
     try:
-        return (folder / INCOMING / name).read_bytes()
-    except FileNotFoundError:
-        return (folder / name).read_bytes()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # a ValueError if the path holds a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise DisolError(f"Cannot write to {folder}: {reason}. Choose another folder.") from error
+
+
+def move_up(folder: Path, names: Collection[str]) -> None:
+    """Finish a change: move new files into their places, if nothing but regular files of these names is there."""
+    incoming = folder / INCOMING
+    if not os.path.lexists(incoming):
+        return
+    require_folder(incoming)
+    files = sorted(incoming.iterdir())
+    for file in files:
+        if file.name not in names or not stat.S_ISREG(file.lstat().st_mode):
+            raise DisolError(f"{file} is nothing that an interrupted change can have left there. Remove {incoming}.")
+    for file in files:
+        file.replace(folder / file.name)
+    incoming.rmdir()
+
+
+def read_current(folder: Path, name: str, most_bytes: int) -> bytes:
+    """Read one file of a folder, the new one if a change has not been finished."""
+    require_folder(folder / INCOMING)
+    try:
+        return read_regular(folder / INCOMING / name, most_bytes)
+    except DisolError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+    return read_regular(folder / name, most_bytes)
+
+
+def require_folder(path: Path) -> None:
+    """Require a folder or nothing: what is moved or written to a link would leave the folder that the link is in."""
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+        kind = "a link" if os.path.islink(path) else "none"
+        raise DisolError(f"{path} must be a folder, but is {kind}. Remove it.")
 
 
 def write_durably(path: Path, content: bytes) -> None:
