@@ -1,6 +1,7 @@
 """What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
 
 import reprlib
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -146,9 +147,9 @@ def is_number(value: object) -> bool:
 def number(name: str, value: Any) -> float:
     """Read a finite number."""
     if not is_number(value):
-        raise DisolError(f"{name} must be a number, got {value!r}.")
-    if not np.isfinite(value):
-        raise DisolError(f"{name} must be finite, got {value}.")
+        raise DisolError(f"{name} must be a number, got {shown(value)}.")
+    if not abs(value) <= sys.float_info.max:  # a whole number may be larger
+        raise DisolError(f"{name} must be finite, got {shown(value)}.")
     return float(value)
 
 
