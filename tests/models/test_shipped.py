@@ -81,6 +81,7 @@ def test_a_shipped_model_says_in_todays_words_how_it_was_trained(name):
     assert run["model"] == checkpoint.card.model
     assert checkpoint.predicts == "pattern"
     assert len(repr(checkpoint)) < 400
+    assert checkpoint.card.files.keys() == {"config.json", "model.safetensors", "metrics.json"}  # with their digests
 
 
 def test_finding_a_model_and_checking_its_settings_needs_no_torch():

@@ -1,7 +1,6 @@
 """Files of cases: many cases of one problem on one grid, written in order and read by name."""
 
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from types import TracebackType
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from disol._files import claim
 from disol.data.layout import CHANNELS, Arrays, Column, count_case_bytes, lay_out, read_layout
 from disol.data.packing import get_encodings
 from disol.data.recipe import SPLITS, StoreSettings
@@ -89,7 +89,7 @@ class StoreWriter:
         except OSError as error:
             raise _explain(error, store.path) from error
         try:
-            _claim(self._file, store.path)
+            claim(self._file, store.path)
         except BaseException:
             self.close()
             raise
@@ -252,19 +252,6 @@ def _reserve(descriptor: int, size: int) -> None:
     except OSError as error:
         if error.errno not in _NOT_SUPPORTED:
             raise
-
-
-def _claim(descriptor: int, path: Path) -> None:
-    """Become the only writer of a file until its descriptor closes; the kernel ends the claim of a killed process."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise DisolError(
-            f"{path} is in use by another process. Wait until it has finished, or choose another path."
-        ) from None
-    except OSError as error:
-        if error.errno not in _NOT_SUPPORTED:
-            raise _explain(error, path) from error
 
 
 def _write_at(descriptor: int, offset: int, array: Shaped[np.ndarray, "..."]) -> None:
