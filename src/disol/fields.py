@@ -17,6 +17,8 @@ from disol.grid import Grid, node_means
 
 Points = Float[np.ndarray, "..."]
 
+MOST_TRIES = 100
+
 
 @dataclass(frozen=True, eq=False)
 class Field:
@@ -153,6 +155,26 @@ class SummedField:
         first = self.first.draw(rng, domain).times(weight)
         second = self.second.draw(rng, domain).times(1 - weight)
         return Field(np.concatenate([first.waves, second.waves]), np.concatenate([first.bumps, second.bumps]))
+
+
+@dataclass(frozen=True)
+class SeenField:
+    """A kind that is drawn again until it varies over the domain; scaled, the tail of a far bump is one bright pixel.
+
+    least   how much it varies; terms have weights that add up to 1
+    """
+
+    kind: RandomField
+    least: float = 0.05
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
+        """Draw one."""
+        x, y = Grid(*domain.shape).pixel_centres()
+        for _ in range(MOST_TRIES):
+            field = self.kind.draw(rng, domain)
+            if np.ptp(field(x, y)[domain]) >= self.least:
+                break
+        return field
 
 
 @dataclass(frozen=True)
