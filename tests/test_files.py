@@ -7,7 +7,45 @@ from pathlib import Path
 
 import pytest
 
-from disol._files import INCOMING, drop_unfinished, read_current, write_together, written_whole
+from disol._files import (
+    INCOMING,
+    drop_unfinished,
+    read_current,
+    read_regular,
+    require_regular,
+    write_together,
+    written_whole,
+)
+from disol.errors import DisolError
+
+
+def test_a_regular_file_is_read_whole_up_to_a_size(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"\r\n\x1a\x00")
+    (tmp_path / "link").symlink_to(path)
+    require_regular(tmp_path / "link")
+    assert read_regular(tmp_path / "link", 4) == read_regular(str(path), 10**18) == b"\r\n\x1a\x00"
+    with pytest.raises(DisolError, match=r"Cannot read .*a\.bin: it has 4 bytes, at most 3 were expected"):
+        read_regular(path, 3)
+
+
+@pytest.mark.parametrize("read", [require_regular, lambda path: read_regular(path, 100)])
+def test_what_would_hang_or_never_end_is_refused_in_one_line(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    before = os.listdir("/proc/self/fd")
+    for name, reason in [
+        ("pipe", "it is a pipe, not a regular file"),
+        ("endless", "it is a device, not a regular file"),
+        ("", "it is a folder, not a regular file"),
+        ("loop", "Too many levels of symbolic links"),
+        ("missing", "No such file or directory"),
+        ("no\0name", "embedded null byte"),
+    ]:
+        with pytest.raises(DisolError, match=rf"^Cannot read {tmp_path}.*: {reason}\. Check the path\.$"):
+            read(tmp_path / name)
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
