@@ -74,11 +74,12 @@ def test_a_finished_write_replaces_the_file(tmp_path):
 
 def test_only_what_a_killed_write_of_the_same_file_has_left_is_dropped(tmp_path):
     target = tmp_path / "a[1].txt"
-    kept = [target, tmp_path / ".a[1]-notes.txt", tmp_path / ".a1-abcdefgh.txt", tmp_path / ".a[1]-abcdefgh.csv"]
+    others = (".a[1]-abcdefgh.txt", ".a[1]-unfinished-notes.txt", ".a1-unfinished-abcdefgh.txt")
+    kept = [target, *(tmp_path / name for name in (*others, ".a[1]-unfinished-abcdefgh.csv"))]
     for path in kept:
         path.touch()
     with written_whole(target) as path:
-        left = shutil.copy(path, path.with_name(f".a[1]-{'z' * len(path.name[6:-4])}.txt"))
+        left = shutil.copy(path, path.with_name(f".a[1]-unfinished-{'z' * 8}.txt"))
     assert left.exists()
     drop_unfinished(target)
     assert sorted(tmp_path.iterdir()) == sorted(kept)

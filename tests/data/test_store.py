@@ -70,7 +70,8 @@ def test_h5py_alone_reads_a_file_as_documented(poisson_file: Path) -> None:
 def test_every_outline_is_on_one_side_of_the_split(cases: int) -> None:
     for shift in (None, "shapes", "shape:star"):
         settings = read_recipe("poisson", 0, shift, "paper", 20).settings(cases)
-        train, validation = (settings.outlines[settings.split_codes == code] for code in (0, 1))
+        numbers = settings.number_cases(np.arange(cases))
+        train, validation = (numbers["outline"][numbers["split"] == code] for code in (0, 1))
         assert not set(train) & set(validation)
         assert len(train) + len(validation) == cases
         if shift is None:
@@ -88,7 +89,7 @@ def test_splits_can_be_read_apart(poisson_file: Path) -> None:
 
 def test_shapes_take_turns() -> None:
     settings = read_recipe("poisson", 0, "shapes", "paper", 20).settings(9)
-    assert settings.shift_codes.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 1]
+    assert settings.number_cases(np.arange(9))["shift"].tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 1]
     assert settings.shifts[0] == "shape:arrow+hole"
 
 
@@ -139,10 +140,11 @@ def test_an_unknown_array_is_an_error_that_lists_the_names(poisson_file: Path) -
 
 def test_a_read_looks_once_which_cases_are_done(poisson_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, mapped, view = open_store(poisson_file), [], Column.view
-    monkeypatch.setattr(Column, "view", lambda column, path: mapped.append(column) or view(column, path))
+    monkeypatch.setattr(Column, "view", lambda column, content: mapped.append(column) or view(column, content))
     store.read(slice(0, 1), "domain", "source", "pattern")
+    read = ("channels/domain", "channels/source", "pattern")
     assert sorted(map(id, mapped)) == sorted(
-        id(store.columns[name]) for name in ("done", "channels/domain", "channels/source", "pattern")
+        id(store.columns[name]) for name in ("done", *read, *(f"crc32/{name}" for name in read))
     )
 
 
@@ -156,9 +158,8 @@ def test_a_truncated_file_says_so(share: float, poisson_file: Path, tmp_path: Pa
 
 
 def test_a_file_that_h5py_holds_open_in_the_same_process_is_not_taken_for_damaged(poisson_file: Path) -> None:
-    with h5py.File(poisson_file, "r"), pytest.raises(ValueError, match="open elsewhere in this process"):
-        open_store(poisson_file)
-    assert open_store(poisson_file).num_done
+    with h5py.File(poisson_file, "r"):
+        assert open_store(poisson_file).num_done == 10
 
 
 def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
@@ -205,10 +206,6 @@ def test_a_second_writer_is_refused_and_a_reader_of_the_finished_cases_is_not(lo
         del environment["HDF5_USE_FILE_LOCKING"]
     command = [sys.executable, "-c", second, str(path)]
     with create_store(path, small_settings()):
-        if locking == "TRUE":  # HDF5 then locks even for reading
-            refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            assert "locked by a process that writes it" in refused.stderr
-            return
         answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert "is in use by another process. Wait" in answer
     assert resume_store(path, small_settings()).store.num_done == 0
@@ -256,7 +253,7 @@ def test_a_disk_without_room_is_noticed_before_the_first_case(tmp_path: Path, mo
 
     with monkeypatch.context() as patched:
         patched.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10_000))
-        with pytest.raises(ValueError, match=r"needs 66\.9 kB, but 10\.0 kB are free\. Free space"):
+        with pytest.raises(ValueError, match=r"needs 67\.3 kB, but 10\.0 kB are free\. Free space"):
             create_store(tmp_path / "cases.h5", small_settings(20))
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(ValueError, match="no room on the disk"):
