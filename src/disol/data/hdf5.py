@@ -22,6 +22,7 @@ _LONGEST_NAME = 256
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _DATASPACE, _DATATYPE, _LAYOUT, _ATTRIBUTE, _CONTINUATION, _SYMBOL_TABLE = 0x01, 0x03, 0x08, 0x0C, 0x10, 0x11
 _SKIPPED = (0x00, 0x04, 0x05, 0x0E, 0x12)  # padding, fill values, times of modification
+_UNKNOWN = {0x02: "links of another kind", 0x07: "data in other files", 0x0B: "filters, as for compression"}
 _TEXT, _TRUTH = "text", "truth"
 _TYPES = {
     bytes.fromhex("10000000 01000000 00000800"): "|u1",
@@ -121,7 +122,7 @@ class _Reader:
                 elif kind in (_DATASPACE, _DATATYPE, _LAYOUT, _ATTRIBUTE, _SYMBOL_TABLE) and not flags & 2:
                     messages.append((kind, body))
                 elif kind not in _SKIPPED:
-                    raise _DamageError(f"it has a message of type {kind:#04x}, as for filters or links")
+                    raise _DamageError(f"it has {_UNKNOWN.get(kind, f'messages of type {kind:#04x}')}")
         return messages
 
     def read_links(self, group: Messages) -> Iterator[tuple[str, int]]:
