@@ -1,10 +1,15 @@
-"""The structure of an HDF5 file as `layout` writes it, read without the HDF5 library, which damage can crash or hang.
+"""The structure of an HDF5 file as `layout` writes it.
+
+It is read without the HDF5 library, which hangs or crashes on damaged files, and written into memory, for it crashes on
+a full disk, too.
 
 Understood is what the library writes for libver="earliest" (HDF5 File Format Specification, version 3.0): groups of
 hard links, datasets in one piece, and attributes that are whole numbers, truth values or texts. All else is refused:
 links to elsewhere, filters, virtual datasets. What is read is counted, so that no loop and no size costs anything.
 """
 
+import io
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +39,44 @@ _TYPES = {
     bytes.fromhex("19010100 10000000 10000000 01000000 00000800"): _TEXT,  # UTF-8, kept in a global heap
     bytes.fromhex("18020000 01000000 10080000 01000000 00000800") + b"FALSE\0\0\0TRUE\0\0\0\0\0\1": _TRUTH,
 }
+
+
+class Draft(io.RawIOBase):
+    """What the HDF5 library writes, in memory and without the gaps that it leaves, so that no disk can refuse it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[tuple[int, bytes]] = []
+        self.size = self._place = 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place counted from the beginning, or to the end."""
+        self._place = offset + (self.size if whence == os.SEEK_END else 0)
+        return self._place
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._place
+
+    def write(self, content: Any) -> int:
+        """Keep some bytes."""
+        self.pieces.append((self._place, bytes(content)))
+        self._place += len(content)
+        self.size = max(self.size, self._place)
+        return len(content)
+
+    def readinto(self, buffer: Any) -> int:
+        """Return bytes as they were written last."""
+        for start, piece in self.pieces:
+            first, last = max(start, self._place), min(start + len(piece), self._place + len(buffer))
+            if first < last:
+                buffer[first - self._place : last - self._place] = piece[first - start : last - start]
+        return len(buffer)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set where the file ends."""
+        self.size = self._place if size is None else size
+        return self.size
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt32
 
 from disol._files import map_regular
-from disol.data.hdf5 import Dataset, read_structure
+from disol.data.hdf5 import Dataset, Draft, read_structure
 from disol.data.packing import ENCODINGS, Encoding
 from disol.data.recipe import MOST_FRAMES, StoreSettings
 from disol.errors import DisolError
@@ -26,6 +26,7 @@ from disol.problems.normalisation import JOINT, PER_COMPONENT
 
 CHANNELS = "channels/"  # the group of the input channels
 CHECKSUMS = "crc32/"  # the group of the checksums
+STRUCTURE_BYTES = 2**15  # what a file takes beside its cases, at most
 _FORMAT = "disol cases"
 _VERSION = 2
 _WITHOUT_CHECKSUMS = 1  # a version that is still read
@@ -112,23 +113,27 @@ def lay_out(path: Path, settings: StoreSettings, encodings: Mapping[str, Encodin
     """Turn an empty file into one without cases: write its attributes, place its datasets, fill in what is known."""
     import h5py  # noqa: PLC0415  reading does without
 
-    columns, cases = plan_columns(settings, encodings), np.arange(settings.num_cases)
-    known = {**settings.number_cases(cases), "done": 0, "times": settings.times}
-    os.truncate(path, sum(column.end for column in columns.values()))  # a limit on the size shows before HDF5 meets it
-    with h5py.File(path, "w", libver="earliest", locking=False) as file:
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plan.set_layout(h5py.h5d.CONTIGUOUS)
+    plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    known = {**settings.number_cases(np.arange(settings.num_cases)), "done": 0, "times": settings.times}
+    draft = Draft()
+    with h5py.File(draft, "w", libver="earliest", locking=False) as file:
         file.attrs.update({"format": _FORMAT, "version": _VERSION, _CHECKSUM: _sum_settings(settings)})
         for name, value in asdict(settings).items():
             if name != "times":
                 file.attrs[name] = list(value) if isinstance(value, tuple) else value
-        for name, column in columns.items():
-            plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-            plan.set_layout(h5py.h5d.CONTIGUOUS)
-            plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-            plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        for name, column in plan_columns(settings, encodings).items():
             dataset = file.create_dataset(name, column.shape, column.dtype, dcpl=plan, track_times=False)
             dataset.attrs.update(column.notes)
             if name in known:
                 dataset[...] = known[name]
+    with path.open("rb+") as written:
+        written.truncate(draft.size)
+        for start, content in draft.pieces:
+            written.seek(start)
+            written.write(content)
 
 
 def _sum_settings(settings: StoreSettings) -> int:

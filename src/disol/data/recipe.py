@@ -65,7 +65,8 @@ class StoreSettings:
                 raise DisolError(f"{field.name} must be text of one line, got {value!r:.80}.")
             if field.type == tuple[str, ...] and not 0 < len(value) == len(set(value)) <= _MOST_NAMES:
                 raise DisolError(f"{field.name} must be 1 to {_MOST_NAMES} different names, got {value!r:.80}.")
-        checks.whole_number("seed", self.seed)
+        if checks.whole_number("seed", self.seed) >= 2**64:
+            raise DisolError(f"seed must be below 2**64 to be written to a file, got {self.seed:.3e}.")
         checks.count("resolution", self.resolution)
         checks.count("num_cases", self.num_cases)
         if "domain" not in self.channels:

@@ -24,6 +24,7 @@ from disol.data.layout import (
     AGAIN,
     CHANNELS,
     CHECKSUMS,
+    STRUCTURE_BYTES,
     Arrays,
     Column,
     compute_checksums,
@@ -147,7 +148,8 @@ class StoreWriter:
                 raise DisolError(
                     f"{store.path} is in use by another process. Wait until it has finished, or choose another path."
                 )
-            _reserve(store.path, store.path.stat().st_size)
+            _require_room(store.path, store.path.stat().st_size)
+            _reserve(store.path)
         except OSError as error:
             self.close()
             raise _explain(error, store.path) from error
@@ -210,10 +212,10 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
         raise DisolError(f"{path} exists already. Resume it, remove it, or choose another path.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _reserve(path, settings.num_cases * count_case_bytes(settings, encodings))
+        _require_room(path, STRUCTURE_BYTES + settings.num_cases * count_case_bytes(settings, encodings))
         with temporary_beside(path) as temporary:
             lay_out(temporary, settings, encodings)
-            _reserve(temporary, temporary.stat().st_size)
+            _reserve(temporary)
             finish(temporary)
             try:
                 path.hardlink_to(temporary)
@@ -281,19 +283,23 @@ def _explain(error: OSError, path: Path) -> DisolError:
     return DisolError(f"{path} cannot be used: {error.strerror or error}. Check the disk and the path.")
 
 
-def _reserve(path: Path, size: int) -> None:
-    """Require that the disk can hold a file of `size` bytes and, of one that exists, claim them where it can."""
-    exists, free = path.exists(), shutil.disk_usage(path.parent).free
-    missing = size - (path.stat().st_blocks * 512 if exists else 0)
+def _require_room(path: Path, size: int) -> None:
+    """Require that the disk can hold a file of `size` bytes, what it takes already included."""
+    missing = size - (path.stat().st_blocks * 512 if path.exists() else 0)
+    free = shutil.disk_usage(path.parent).free
     if missing > free:
         raise DisolError(
             f"{path} needs {_readable(missing)}, but {_readable(free)} are free. "
             "Free space, choose another folder, or ask for fewer cases."
         )
-    if exists and hasattr(os, "posix_fallocate"):
+
+
+def _reserve(path: Path) -> None:
+    """Claim all blocks of a file, where the file system can."""
+    if hasattr(os, "posix_fallocate"):
         with path.open("rb+") as file:
             try:
-                os.posix_fallocate(file.fileno(), 0, size)
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
             except OSError as error:
                 if error.errno not in NOT_SUPPORTED:
                     raise
