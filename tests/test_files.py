@@ -2,6 +2,8 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -75,14 +77,43 @@ def test_a_finished_write_replaces_the_file(tmp_path):
 
 def test_only_what_a_killed_write_of_the_same_file_has_left_is_dropped(tmp_path):
     target = tmp_path / "a[1].txt"
-    kept = [target, tmp_path / ".a[1]-notes.txt", tmp_path / ".a1-abcdefgh.txt", tmp_path / ".a[1]-abcdefgh.csv"]
+    others = (".a[1]-abcdefgh.txt", ".a[1]-unfinished-notes.txt", ".a1-unfinished-abcdefgh.txt")
+    kept = [target, *(tmp_path / name for name in (*others, ".a[1]-unfinished-abcdefgh.csv"))]
     for path in kept:
         path.touch()
     with written_whole(target) as path:
-        left = shutil.copy(path, path.with_name(f".a[1]-{'z' * len(path.name[6:-4])}.txt"))
+        left = shutil.copy(path, path.with_name(f".a[1]-unfinished-{'z' * 8}.txt"))
     assert left.exists()
     drop_unfinished(target)
     assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_the_next_write_removes_what_a_killed_one_has_left_but_nothing_of_one_that_lives(tmp_path):
+    script = (
+        "import os, sys; from disol._files import written_whole\n"
+        "with written_whole(sys.argv[1]) as path:\n    print(path, flush=True); sys.stdin.read()\n"
+    )
+    target = tmp_path / "a.txt"
+    command = [sys.executable, "-c", script, target]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        left = Path(process.stdout.readline().strip())
+        with written_whole(target) as path:
+            path.write_text("new")
+        assert sorted(tmp_path.iterdir()) == sorted([left, target])
+        process.kill()
+    assert left.exists()
+    with written_whole(target) as path:
+        path.write_text("newer")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_name_that_leaves_no_room_for_a_temporary_one_is_written(tmp_path):
+    target = tmp_path / f"{'ü' * 100}.txt"
+    with written_whole(target) as path:
+        path.write_text("new")
+    assert list(tmp_path.iterdir()) == [target]
+    with pytest.raises(DisolError, match="File name too long"), written_whole(tmp_path / ("x" * 300)):
+        pass
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_afterwards(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from disol._checks import shown
-from disol._files import drop_unfinished, read_regular, require_folder, written_whole
+from disol._files import read_regular, require_folder, written_whole
 from disol.errors import DisolError
 from disol.models.card import read_json
 from disol.models.settings import check_setting
@@ -60,8 +60,6 @@ class History:
     def __init__(self, folder: Path, done: int) -> None:
         self.path = folder / FILE
         self.records = read_history(folder)[:done]
-        for name in (FILE, PICTURE):
-            drop_unfinished(folder / name)
         with written_whole(self.path) as path:
             path.write_bytes(b"".join(map(_line, self.records)))
         self.file = self.path.open("ab", buffering=0)  # nothing is left to be written if the disk is full
