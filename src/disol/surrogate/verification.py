@@ -110,9 +110,12 @@ def verify(engine: Engine, case: Case, normalisation: Normalisation) -> Verifica
         found = gather(len(case) if case.is_batch else 1, pieces)
     if not case.is_batch:
         found = {name: values[0] for name, values in found.items()}
-    amplitude, error = (found[name] if found[name].ndim else float(found[name]) for name in ("amplitude", "error"))
+    amplitude, error, rounding_error = (
+        found[name] if found[name].ndim else float(found[name]) for name in ("amplitude", "error", "rounding_error")
+    )
     prediction = Solution(case, found["prediction"], amplitude, None, str(engine.device))
-    exact = Solution(case, found["exact"], amplitude, found["nodes"], str(engine.device) if on_gpu else "cpu")
+    solved_on = str(engine.device) if on_gpu else "cpu"
+    exact = Solution(case, found["exact"], amplitude, found["nodes"], solved_on, rounding_error)
     return Verification(prediction, exact, error, seconds)
 
 
@@ -123,9 +126,9 @@ def _verify_piece(
     started = time.perf_counter()
     placed = case.on(engine.device) if on_gpu and case.is_batch else case
     solved = solve_there(placed, engine.device) if on_gpu else solve_here(placed)
-    exact, amplitude, nodes = (
+    exact, amplitude, nodes, rounding_error = (
         torch.as_tensor(values, dtype=torch.float64, device=engine.device)[slice(None) if case.is_batch else None]
-        for values in (solved.field, solved.amplitude, solved.nodes)
+        for values in (solved.field, solved.amplitude, solved.nodes, solved.rounding_error)
     )
     _wait(engine)
     done = time.perf_counter()
@@ -139,7 +142,8 @@ def _verify_piece(
     _wait(engine)
     seconds["network"] += time.perf_counter() - done
     prediction = (predicted * size).reshape(exact.shape)
-    return {"prediction": prediction, "exact": exact, "amplitude": amplitude, "nodes": nodes, "error": error}
+    found = {"prediction": prediction, "exact": exact, "amplitude": amplitude, "nodes": nodes, "error": error}
+    return {**found, "rounding_error": rounding_error}
 
 
 def _predict(engine: Engine, case: Case, reference: Frames, normalisation: Normalisation) -> Frames:
