@@ -14,6 +14,7 @@ from disol._arrays import Array, namespace_of
 from disol._terms import SUPPORT, TIMES, ChannelLayout, Term, terms_of_kind
 from disol.errors import DisolError
 from disol.fem import Element, System, forms
+from disol.fem.rounding import settle
 from disol.fields import Source, at_nodes, at_pixels
 from disol.geometry import Raster, Segment
 from disol.grid import Grid, nodes_touching
@@ -164,7 +165,7 @@ class Problem(ABC):
         """Discretise checked terms: A u = b, or the steps of a transient problem."""
         return System(
             terms["domain"],
-            self.element_matrix(element, conventions),
+            settle(self.element_matrix(element, conventions)),
             self.free_nodes(terms),
             self.load(terms, conventions, element),
         )

@@ -108,10 +108,13 @@ def verify(engine: Engine, case: Case, normalisation: Normalisation) -> Verifica
         found = gather(len(case) if case.is_batch else 1, pieces)
     if not case.is_batch:
         found = {name: values[0] for name, values in found.items()}
-    numbers = ("predicted_amplitude", "amplitude", "error")
-    predicted, amplitude, error = (found[name] if found[name].ndim else float(found[name]) for name in numbers)
+    numbers = ("predicted_amplitude", "amplitude", "error", "rounding_error")
+    predicted, amplitude, error, rounding_error = (
+        found[name] if found[name].ndim else float(found[name]) for name in numbers
+    )
+    solved_on = str(engine.device) if on_gpu else "cpu"
     prediction = Solution(case, found["prediction"], predicted, None, str(engine.device))
-    exact = Solution(case, found["exact"], amplitude, found["nodes"], str(engine.device) if on_gpu else "cpu")
+    exact = Solution(case, found["exact"], amplitude, found["nodes"], solved_on, rounding_error)
     return Verification(prediction, exact, error, seconds)
 
 
@@ -122,9 +125,9 @@ def _verify_piece(
     started = time.perf_counter()
     placed = case.on(engine.device) if on_gpu and case.is_batch else case
     solved = solve_there(placed, engine.device) if on_gpu else solve_here(placed)
-    exact, amplitude, nodes = (
+    exact, amplitude, nodes, rounding_error = (
         torch.as_tensor(values, dtype=torch.float64, device=engine.device)[slice(None) if case.is_batch else None]
-        for values in (solved.field, solved.amplitude, solved.nodes)
+        for values in (solved.field, solved.amplitude, solved.nodes, solved.rounding_error)
     )
     _wait(engine)
     done = time.perf_counter()
@@ -147,6 +150,7 @@ def _verify_piece(
         "amplitude": amplitude,
         "nodes": nodes,
         "error": error,
+        "rounding_error": rounding_error,
     }
 
 
