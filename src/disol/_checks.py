@@ -79,9 +79,19 @@ def require_finite(name: str, array: Shaped[Array, "*shape"]) -> Shaped[Array, "
 
 
 def as_float(name: str, array: Shaped[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Read finite numbers in double precision."""
+    """Read finite numbers in double precision, whose range those of a longer format can exceed."""
     require_finite(name, array)
-    return array.double() if is_tensor(array) else array.astype(float)
+    if is_tensor(array):
+        return array.double()
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = array.astype(float)
+    if array.dtype.kind == "f" and array.itemsize > rounded.itemsize:
+        if not np.isfinite(rounded).all():
+            largest = np.finfo(float).max
+            raise DisolError(f"{name} overflows: in double precision no number exceeds {largest:.1e}. Use other units.")
+        if ((rounded == 0) & (array != 0)).any():
+            raise DisolError(f"{name} underflows: double precision has no number below 4.9e-324. Use other units.")
+    return rounded
 
 
 def as_mask(name: str, array: Shaped[Array, "*shape"]) -> Bool[Array, "*shape"]:
