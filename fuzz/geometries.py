@@ -150,9 +150,10 @@ def draw_ring(rng: np.random.Generator, centre: tuple[float, float], radius: flo
     """Draw a polygon: star-shaped mostly, else with points of any kind."""
     count = int(pick(rng, [3, 4, 5, 8, 30, int(10 ** rng.uniform(0, 3.4))]))
     angles = np.sort(rng.uniform(0, 2 * np.pi, count))
+    angles = angles if chance(rng, 0.2) else 2 * np.pi * np.arange(count) / count
     radii = radius * (rng.uniform(0.4, 1, count) if chance(rng, 0.5) else np.ones(count))
     points = np.stack([centre[0] + radii * np.cos(angles), centre[1] + radii * np.sin(angles)], axis=1).tolist()
-    damage = rng.integers(12)
+    damage = rng.integers(40)
     if damage == 0:
         rng.shuffle(points)
     elif damage == 1:
@@ -180,8 +181,8 @@ def draw_document(rng: np.random.Generator) -> Any:
     """Draw a document of polygons."""
     outer = draw_ring(rng, (0.5, 0.5), float(pick(rng, [0.45, 0.45, 0.2, 3.0])))
     holes = [
-        draw_ring(rng, tuple(rng.uniform(0.3, 0.7, size=2)), float(rng.uniform(0.01, 0.15)))
-        for _ in range(int(pick(rng, [0, 0, 1, 1, 2, 5])))
+        draw_ring(rng, tuple(rng.uniform(0.45, 0.55, size=2)), float(rng.uniform(0.01, 0.08)))
+        for _ in range(int(pick(rng, [0, 0, 0, 1, 1, 2])))
     ]
     kind = rng.integers(8)
     if kind < 4:
@@ -255,7 +256,7 @@ def ranges(rng: np.random.Generator, folder: Path) -> Attempt:
         terms[name] = pick(
             rng, [hostile_text(rng), long_range(rng), ",".join(["outer"] * int(10 ** rng.uniform(1, 5)))]
         )
-    geometry: Any = pick(rng, ["star+hole", "arrow", "y", "plate+hole", "random:3+topology", "random:5"])
+    geometry: Any = pick(rng, ["star+hole", "arrow", "y", "triangle+hole", "random:3+topology", "random:5"])
     if chance(rng, 0.1):
         geometry = pick(
             rng, [hostile_text(rng), "random:", "random:-1", "random:1e9", "random:3+", "star+holes", 3, None]
@@ -285,11 +286,13 @@ def check_cut(problem: str, geometry: Any) -> None:
 
 def draw_range(rng: np.random.Generator, valued: bool) -> str:
     """Write a range of a loop, mostly as it should be."""
-    loop = pick(rng, ["outer", "outer", "outer", "hole1", "hole2", "outer2", "OUTER", " outer ", "hole", "outer0"])
-    number = lambda: pick(
-        rng, [f"{rng.random():.3f}", "0", "1", ".5", "1e-3", "0.5e0", "1.5", "-0.1", "nan", "1e999", "5e-324"]
-    )  # noqa: E731
-    text = loop if chance(rng, 0.2) else f"{loop}:{number()}-{number()}"
+    if chance(rng, 0.8):
+        low, high = rng.random(2)
+        text = pick(rng, ["outer", f"outer:{low:.3f}-{high:.3f}", f"outer:{low:.2g}-1", f" OUTER:0-{high:.6f} "])
+        return f"{text.rstrip()}={rng.normal():.3g}" if valued else text
+    loop = pick(rng, ["outer", "hole1", "hole2", "outer2", "hole", "outer0", "outer-1", ""])
+    ends = [pick(rng, ["0.2", "0", "1", ".5", "1e-3", "1.5", "-0.1", "nan", "1e999", "5e-324", ""]) for _ in range(2)]
+    text = loop if chance(rng, 0.2) else f"{loop}:{ends[0]}-{ends[1]}"
     if valued or chance(rng, 0.05):
         text += f"={pick(rng, ['1', '-1', '2.5e-3', '1e308', '-1e-320', '', 'x', '1e999', '0', '+1'])}"
     return text
@@ -312,29 +315,12 @@ def long_range(rng: np.random.Generator) -> str:
 
 
 def draw_seconds(rng: np.random.Generator) -> str:
-    """Write seconds separated by commas."""
-    pieces = [
-        pick(
-            rng,
-            [
-                f"{2 * int(rng.integers(0, 30))}",
-                "2",
-                "20",
-                "1000",
-                "1002",
-                "3",
-                "1e15",
-                "nan",
-                "-2",
-                "",
-                "2.0",
-                "1e-9",
-                "inf",
-            ],
-        )
-        for _ in range(int(rng.integers(1, 4)))
-    ]
-    return ",".join(pieces)
+    """Write seconds separated by commas, mostly as they should be."""
+    if chance(rng, 0.7):
+        return ",".join(str(2 * int(rng.integers(0, 30))) for _ in range(int(rng.integers(1, 4))))
+    return pick(
+        rng, ["1000", "1002", "2,3", "1e15", "nan", "-2", "", ",", "2,,4", "2.0", "1e-9", "inf", "1e999", "2;4"]
+    )
 
 
 OPERATORS = ["+", "-", "*", "/", "**"]

@@ -551,9 +551,25 @@ def forge_evaluation(rng: np.random.Generator, folder: Path) -> str:
     return short(written, 80)
 
 
+RIGHT = {  # settings as people write them
+    "problem": '"poisson"',
+    "recipe": '"published"',
+    "epochs": "3",
+    "optimizer": '"adamw"',
+    "learning_rate": "1e-3",
+    "schedule": '"linear"',
+    "loss": '"grid-l1"',
+    "augment_symmetry": "false",
+    "width": "4",
+    "depth": "2",
+    "attention": "false",
+}
+
+
 def configs(rng: np.random.Generator, folder: Path) -> Attempt:
     """Read settings of training from TOML files and overrides."""
     path = folder / "settings.toml"
+    share = float(rng.choice([0.0, 0.02, 0.1]))
     lines = []
     for section, names in {
         "": ["problem", "recipe"],
@@ -561,7 +577,8 @@ def configs(rng: np.random.Generator, folder: Path) -> Attempt:
         "model": ["name", "width", "depth", "head_layers", "fusion", "attention", "unknown"],
     }.items():  # fmt: skip
         lines += [f"[{section}]"] if section else []
-        lines += [f"{name} = {draw_toml(rng)}" for name in names if chance(rng, 0.15)]
+        lines += [f"{name} = {RIGHT[name]}" for name in names if name in RIGHT and chance(rng, 0.3)]
+        lines += [f"{name} = {draw_toml(rng)}" for name in names if chance(rng, share)]
     content = "\n".join(lines).encode()
     kind = rng.integers(10)
     if kind < 2:
@@ -606,7 +623,7 @@ def configs(rng: np.random.Generator, folder: Path) -> Attempt:
         arguments[pick(rng, ["model", "recipe", "model_settings"])] = pick(
             rng, ["disol", "unet", "x", {"width": 4}, {"width": "4"}, {"a": None}, {}]
         )
-    full = chance(rng, 0.3)
+    full = chance(rng, 0.1)
 
     def run() -> None:
         if full:

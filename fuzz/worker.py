@@ -122,6 +122,8 @@ def main() -> None:
     size = memory("VmSize") + HEADROOM
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    gc.collect()
+    gc.freeze()  # what has been imported need not be looked at again and again
     print(json.dumps({"ready": True}), file=reports)
     for line in sys.stdin:
         name, seed = json.loads(line)
