@@ -12,6 +12,7 @@ a wrong answer, or a change of files outside the folder that was named.
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -99,8 +100,8 @@ class Campaign:
         self.largest = max(self.largest, (report["peak"], name, seed))
         if report["verdict"] in HARMLESS:
             return False
-        error = report.get("error", "")
-        alike = f"{name}: {report['verdict']}: {error.partition(':')[0]} at {report.get('where', 'elsewhere')}"
+        kind = re.sub(r"[-+]?\d[\d.e+-]*", "#", report.get("error", "").partition(":")[0])  # but for its numbers
+        alike = f"{name}: {report['verdict']}: {kind} at {report.get('where', 'elsewhere')}"
         found = self.findings.setdefault(alike, {"count": 0, "examples": []})
         found["count"] += 1
         if len(found["examples"]) < KEPT:

@@ -103,7 +103,7 @@ def called(words: list[str]) -> Callable[[], None]:
     """Call the command in this process."""
 
     def run() -> None:
-        from disol.cli import main  # noqa: PLC0415  typer is slow to import
+        from disol.cli import main
 
         before, sys.argv = sys.argv, ["disol", *words]
         try:

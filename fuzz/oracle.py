@@ -1,4 +1,4 @@
-"""Solutions in 60 digits, assembled pixel by pixel from docs/discretisation.md: an oracle that shares no code with disol.
+"""Solutions in 60 digits, assembled pixel by pixel from docs/discretisation.md: an oracle without code of disol.
 
 Integrals over a pixel are exact fractions, sums and elimination are decimal: no number overflows, and no system that
 this package may be asked for is ill-conditioned. Meant for grids of a few hundred pixels.

@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import select
 import shutil
 import signal
@@ -72,11 +73,16 @@ class Worker:
         with suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(task).encode() + b"\n")
             self.process.stdin.flush()
-        report = {"text": "", "seconds": 0.0, "peak": 0} | self._listen(self.limits.seconds)
+        report: Report = {"text": "", "seconds": 0.0, "peak": 0}
+        while "verdict" not in report:
+            report |= self._listen(started + self.limits.seconds - time.monotonic())
         if report["peak"] > self.limits.bytes and report["verdict"] in ("ok", "refused"):
             report |= {"verdict": "memory", "error": f"held {report['peak'] / 1e9:.1f} GB"}
         if report["verdict"] in ("crash", "hang") or "resident" not in report:
-            report |= {"traceback": self._said(), "seconds": round(time.monotonic() - started, 3)}
+            said = self._said()
+            where = re.search(r"/disol/(\S+)\", line (\d+)", said)  # the innermost call comes first
+            report |= {"where": ":".join(where.groups())} if where else {}
+            report |= {"traceback": said, "seconds": round(time.monotonic() - started, 3)}
             self.stop()
         elif self.inputs >= MOST_INPUTS or report["resident"] > MOST_RESIDENT:
             self.stop()
@@ -89,7 +95,7 @@ class Worker:
         end = time.monotonic() + seconds
         while not select.select([self.process.stdout], [], [], POLL)[0]:
             if time.monotonic() > end:
-                return {"verdict": "hang", "error": f"not done after {seconds:g} s"}
+                return {"verdict": "hang", "error": f"not done after {self.limits.seconds:g} s"}
             if self._resident() > self.limits.bytes:
                 return {"verdict": "memory", "error": f"held more than {self.limits.bytes / 1e9:g} GB"}
         line = self.process.stdout.readline()

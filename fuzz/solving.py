@@ -1,4 +1,4 @@
-"""Inputs of functions: cases solved and compared with the oracle, exact relations, and calls with arguments of any kind."""
+"""Inputs of functions: cases compared with the oracle, exact relations, and calls with arguments of any kind."""
 
 import warnings
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "heat": {"time_scale": 0.01, "source_strength": 3.0, "steps_per_frame": 1},
 }
 SUPPORTS = {name: ("fix_x", "fix_y") if name == "elasticity" else ("dirichlet",) for name in NUMBERS}
-LOADS = {name: ("source",) for name in NUMBERS} | {"elasticity": ("force_x", "force_y"), "heat": ("source", "initial")}
+LOADS = dict.fromkeys(NUMBERS, ("source",)) | {"elasticity": ("force_x", "force_y"), "heat": ("source", "initial")}
 DTYPES = ["f8", "f8", "f8", "f4", "f2", "g", ">f8", "i8", "i1", "u1", "u8", "?"]
 
 
@@ -190,7 +190,7 @@ def disguised(rng: np.random.Generator, data: Mapping[str, Any]) -> dict[str, An
             elif way == 3:
                 shown[name] = np.repeat(value, 2, axis=0)[::2]
             elif value.dtype.isnative and value.dtype.name in ("float64", "float32", "bool", "int64"):
-                import torch  # noqa: PLC0415  slow to import
+                import torch
 
                 shown[name] = torch.from_numpy(value.copy())
     return shown
@@ -253,7 +253,7 @@ def require_reason(case: oracle.Case, message: str) -> None:
 
 def solve_plainly(case: oracle.Case) -> np.ndarray:
     """Solve in double precision by dense elimination; NaN where that fails or the problem is transient."""
-    from decimal import localcontext  # noqa: PLC0415
+    from decimal import localcontext
 
     frames = np.full((max(1, len(case.times)), len(case.held), *case.domain.shape), np.nan)
     if case.problem == "heat":
@@ -337,11 +337,11 @@ def stacked(cases: list[oracle.Case]) -> dict[str, Any]:
 
 def solve_batched(cases: list[disol.Case], element: str) -> np.ndarray:
     """Solve by the batched direct solver, which large batches take on a GPU."""
-    import torch  # noqa: PLC0415  slow to import
+    import torch
 
-    from disol.fem import System  # noqa: PLC0415
-    from disol.grid import pixel_means  # noqa: PLC0415
-    from disol.solvers import solve_systems  # noqa: PLC0415
+    from disol.fem import System
+    from disol.grid import pixel_means
+    from disol.solvers import solve_systems
 
     frames = cases[0].problem.frames(cases[0].times)
     solved = solve_systems(System.stack([case.system(element) for case in cases]), frames.steps, torch.device("cpu"))
@@ -582,7 +582,8 @@ def surrogates(rng: np.random.Generator, folder: Path) -> Attempt:
     case = draw_case(rng)
     while case.problem != problem:
         case = draw_case(rng)
-    case = replace(case, conventions="paper", numbers=NUMBERS[problem], times=(2.0, 8.0) if problem == "heat" else ())
+    times = (2.0, 8.0) if problem == "heat" else ()
+    case = replace(case, conventions="paper", element="q1", numbers=NUMBERS[problem], times=times)
     if chance(rng, 0.4):
         inputs = hostile_array(rng, (1, len(given(case)), 16, 16)) if chance(rng, 0.7) else anything(rng)
         return Attempt(f"load({problem!r}).predict_pattern({short(inputs)})", lambda: check_prediction(problem, inputs))

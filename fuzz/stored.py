@@ -254,7 +254,7 @@ def run_template() -> Path:
     settings = ["train.epochs=2", "train.batch_size=2"]
     options: dict[str, Any] = {"model_settings": SMALL, "device": "cpu", "progress": False}
     disol.train("poisson", folder / "cases.h5", folder / "run", overrides=settings, **options)
-    from disol.models import load_checkpoint, save_checkpoint  # noqa: PLC0415  torch is slow to import
+    from disol.models import load_checkpoint, save_checkpoint
 
     best = load_checkpoint(folder / "run")
     state = {"epoch": 1, "seconds": 1.0, "run": best.metrics["run"], "rng": [1, 2.0, "x"]}
@@ -338,7 +338,7 @@ def checkpoints(rng: np.random.Generator, folder: Path) -> Attempt:
 
 def use_run(use: str, run: Path, data: Path, careless: bool) -> None:
     """Do with the folder of a run what users do; what is loaded of one that was damaged must be what was saved."""
-    from disol.models import load_checkpoint, save_checkpoint  # noqa: PLC0415  torch is slow to import
+    from disol.models import load_checkpoint, save_checkpoint
 
     settings = ["train.epochs=2", "train.batch_size=2"]
     options: dict[str, Any] = {"overrides": settings, "device": "cpu", "progress": False}

@@ -14,7 +14,7 @@ import time
 import traceback
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def prepare(generators: Mapping[str, Generator], name: str, seed: int, folder: P
 
 def judge(attempt: Attempt) -> dict[str, Any]:
     """Run an attempt, and say how it ended."""
-    from disol import DisolError  # noqa: PLC0415  slow to import
+    from disol import DisolError
 
     try:
         with warnings.catch_warnings():
@@ -79,8 +79,14 @@ def digest(folder: Path) -> str:
     return found.hexdigest()
 
 
-def run(generators: Mapping[str, Generator], name: str, seed: int, base: Path) -> dict[str, Any]:
-    """Run one attempt in a folder of its own, beside files that it must leave alone."""
+def run(
+    generators: Mapping[str, Generator],
+    name: str,
+    seed: int,
+    base: Path,
+    begin: Callable[[str], object] = lambda text: None,
+) -> dict[str, Any]:
+    """Run one attempt in a folder of its own, beside files that it must leave alone; tell first what it is."""
     place = Path(tempfile.mkdtemp(dir=base, prefix="attempt-"))
     folder, bystander = place / "work", place / "bystander"
     for file, content in BYSTANDERS.items():
@@ -90,6 +96,7 @@ def run(generators: Mapping[str, Generator], name: str, seed: int, base: Path) -
     os.chdir(folder)
     Path("/proc/self/clear_refs").write_text("5")  # begin a new peak of memory
     attempt = prepare(generators, name, seed, folder)
+    begin(attempt.text)
     before, started = digest(bystander), time.monotonic()
     verdict = judge(attempt)
     seconds = time.monotonic() - started
@@ -130,7 +137,7 @@ def main() -> None:
         os.ftruncate(log, 0)
         faulthandler.dump_traceback_later(0.95 * limit)
         try:
-            report = run(generators, name, seed, base)
+            report = run(generators, name, seed, base, lambda text: print(json.dumps({"text": text}), file=reports))
         except BaseException as error:  # of a generator, not of the package
             report = {"verdict": "generator failed", "text": "", "seconds": 0.0, "peak": 0, **told(error)}
         faulthandler.cancel_dump_traceback_later()
