@@ -51,9 +51,9 @@ def told_campaign(campaign: Campaign) -> list[str]:
         "## Fuzzing",
         f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`python fuzz/campaign.py`, or `make fuzz "
         "MINUTES=60`), each within "
-        f"{limits['seconds']:g} s and {limits['bytes'] / 1e9:g} GB. *Refused* is one line of a `DisolError`, or exit code "
-        "2; *traceback* any other exception; *wrong answer* a solution that is off by more than the package says, a "
-        "broken relation, damage that was not noticed, or a right case that was refused; *outside* a change of files "
+        f"{limits['seconds']:g} s and {limits['bytes'] / 1e9:g} GB. *Refused* is one line of a `DisolError`, or exit "
+        "code 2; *traceback* any other exception; *wrong answer* a solution that is off by more than the package says, "
+        "a broken relation, damage that was not noticed, or a right case that was refused; *outside* a change of files "
         "beside the folder that was named, or code of an input that was run.",
         table(["generator", "inputs", *VERDICTS], rows),
         f"The slowest took {campaign.slowest[0]:.1f} s (`{campaign.slowest[1]}`), the largest held "
@@ -64,7 +64,7 @@ def told_campaign(campaign: Campaign) -> list[str]:
             [
                 str(found["count"]),
                 alike.replace("|", "\\|"),
-                f"`--only {found['examples'][0]['generator']} {found['examples'][0]['seed']}`",
+                "`--only {generator} {seed}`".format(**found["examples"][0]),
             ]
             for alike, found in sorted(campaign.findings.items(), key=lambda each: -each[1]["count"])
         ]
@@ -93,9 +93,9 @@ def told_kills(results: dict[str, list[dict[str, Any]]]) -> list[str]:
     )
     told = [
         "## Kills",
-        "Runs that were hit by a signal at a random moment and then resumed (`python fuzz/kills.py`): files of `generate` "
-        "are compared byte for byte with those of an undisturbed run, runs of `train` by weights and history; no other "
-        "file, temporary file or process may be left.",
+        "Runs that were hit by a signal at a random moment and then resumed (`python fuzz/kills.py`): files of "
+        "`generate` are compared byte for byte with those of an undisturbed run, runs of `train` by weights and "
+        "history; no other file, temporary file or process may be left.",
         table(["run", "signal", "sent", "while it was writing", "equal when resumed", "not"], rows),
     ]
     if failures:
@@ -110,8 +110,8 @@ def told_soak(result: dict[str, Any]) -> list[str]:
     leaked = ", ".join(f"{count} {name}" for name, count in result["leaked"].items())
     return [
         "## Soak",
-        f"{result['minutes']:.0f} minutes of mixed work in one process (`python fuzz/soak.py`): {done}. After a warm-up of "
-        f"a quarter of the time, medians of memory over six equal parts were {medians} MB, at most "
+        f"{result['minutes']:.0f} minutes of mixed work in one process (`python fuzz/soak.py`): {done}. After a "
+        f"warm-up of a quarter of the time, medians of memory over six equal parts were {medians} MB, at most "
         f"{100 * result['growth']:.1f} % above the first; more at the end than at the beginning: {leaked}. "
         f"{'Passed' if result['passed'] else 'Failed'}: 5 % are allowed, and nothing left.",
     ]
@@ -126,8 +126,8 @@ def main(arguments: list[str] | None = None) -> None:
     files = {name: options.results / f"{name}.json" for name in ("campaign", "kills", "soak")}
     paragraphs = [
         "# Robustness",
-        "Written by `python fuzz/page.py` from the results of the scripts named below. What is promised about files from "
-        "strangers is in [SECURITY.md](../../SECURITY.md).",
+        "Written by `python fuzz/page.py` from the results of the scripts named below. What is promised about files "
+        "from strangers is in [SECURITY.md](../../SECURITY.md).",
     ]
     if files["campaign"].exists():
         paragraphs += told_campaign(Campaign.read(files["campaign"]))

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,7 +139,7 @@ class Worker:
 
 def run_tasks(
     tasks: Iterator[Task], jobs: int, limits: Limits | None = None, module: Path = GENERATORS
-) -> Iterator[tuple[Task, Report]]:
+) -> Generator[tuple[Task, Report], None, None]:
     """Run tasks in several processes and yield a report of each as it is done; close it to end early."""
     reports: queue.Queue[tuple[Task, Report] | BaseException | None] = queue.Queue()
     lock, stopped = threading.Lock(), threading.Event()

@@ -140,7 +140,7 @@ def solve(number: int, folder: Path) -> None:
 
     for problem in disol.PROBLEMS:
         cases = [disol.draw(problem, int(rng.integers(10**6)), resolution=int(side)) for side in (32, 48, 48)]
-        times = {} if cases[0].times is None else {"times": [2.0, 20.0]}
+        times: dict[str, Any] = {} if cases[0].times is None else {"times": [2.0, 20.0]}
         posed = [disol.Case.from_arrays(case, **times) if times else case for case in cases]
         disol.solve_exact(posed[0])
         disol.solve_exact(posed[1:], device="cpu")

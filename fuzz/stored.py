@@ -99,10 +99,10 @@ def use_store(use: str, name: str, path: Path, folder: Path, altered_by_accident
     elif use == "export":
         export_npz(path, folder / "cases.npz")
     elif use == "dataset":
-        cases = disol.CaseDataset(path, split="all")
-        for place in range(min(len(cases), 3)):
-            cases[place]
-        cases.to_device("cpu")
+        dataset = disol.CaseDataset(path, split="all")
+        for place in range(min(len(dataset), 3)):
+            dataset[place]
+        dataset.to_device("cpu")
     elif use == "evaluate":
         disol.evaluate(STORES[name][0], path, device="cpu", progress=False)
     elif use == "train":
@@ -184,9 +184,22 @@ def change_dataset(rng: np.random.Generator, path: Path, folder: Path) -> str:
         shape, dtype, values = old.shape, old.dtype, old[...]
         kind = pick(
             rng,
-            ["values", "values", "removed", "group", "soft link", "loop", "external link", "shape", "dtype", "compressed", "bomb", "chunked",
-             "external data", "virtual", "scalar", "empty", "text", "times"],
-        )  # fmt: skip
+            [
+                *(
+                    "values",
+                    "values",
+                    "removed",
+                    "group",
+                    "soft link",
+                    "loop",
+                    "external link",
+                    "shape",
+                    "dtype",
+                    "text",
+                ),
+                *("compressed", "bomb", "chunked", "external data", "virtual", "scalar", "empty", "times"),
+            ],
+        )
         if kind == "values":
             flat = values.reshape(-1)
             odd = (
@@ -378,7 +391,7 @@ def forge_config(rng: np.random.Generator, run: Path) -> str:
     inner = pick(rng, ["model_config", "model_config", "parameters", "files", None, None])
     owner = card if inner is None else card[inner]
     name = pick(rng, list(owner)) if chance(rng, 0.95) else "unknown"
-    value = pick(
+    value: Any = pick(
         rng,
         [
             *(
@@ -524,7 +537,7 @@ def forge_evaluation(rng: np.random.Generator, folder: Path) -> str:
     """Let an earlier evaluation claim files of other people."""
     folder.mkdir(exist_ok=True)
     empty = hashlib.sha256(b"").hexdigest()
-    written = pick(
+    written: Any = pick(
         rng,
         [
             {"../../../bystander/empty.txt": empty},
@@ -566,16 +579,30 @@ RIGHT = {  # settings as people write them
 }
 
 
+SETTINGS = {
+    "": ["problem", "recipe"],
+    "train": [
+        "epochs",
+        "batch_size",
+        "optimizer",
+        "learning_rate",
+        "schedule",
+        "loss",
+        "warmup",
+        "ema_decay",
+        "compile",
+    ]
+    + ["precision", "batch", "unknown", "augment_symmetry"],
+    "model": ["name", "width", "depth", "head_layers", "fusion", "attention", "unknown"],
+}
+
+
 def configs(rng: np.random.Generator, folder: Path) -> Attempt:
     """Read settings of training from TOML files and overrides."""
     path = folder / "settings.toml"
     share = float(rng.choice([0.0, 0.02, 0.1]))
     lines = []
-    for section, names in {
-        "": ["problem", "recipe"],
-        "train": ["epochs", "batch_size", "optimizer", "learning_rate", "schedule", "loss", "warmup", "ema_decay", "compile", "precision", "batch", "unknown", "augment_symmetry"],
-        "model": ["name", "width", "depth", "head_layers", "fusion", "attention", "unknown"],
-    }.items():  # fmt: skip
+    for section, names in SETTINGS.items():
         lines += [f"[{section}]"] if section else []
         lines += [f"{name} = {RIGHT[name]}" for name in names if name in RIGHT and chance(rng, 0.3)]
         lines += [f"{name} = {draw_toml(rng)}" for name in names if chance(rng, share)]
@@ -737,7 +764,8 @@ def generations(rng: np.random.Generator, folder: Path) -> Attempt:
                     [float("nan")],
                 ],
             )
-    text = f"generate({short(problem, 40)}, {short(number, 20)}, {short(path, 40)}, {short(arguments, 300)}), evaluate({short(evaluation)})"
+    text = f"generate({short(problem, 40)}, {short(number, 20)}, {short(path, 40)}, {short(arguments, 300)})"
+    text += f", evaluate({short(evaluation)})"
 
     def run() -> None:
         disol.generate(problem, number, path, **{"workers": 0, "device": "cpu", "progress": False, **arguments})
@@ -765,7 +793,7 @@ def read_again(path: Path) -> None:
         shift=settings.shift or None,
         conventions=settings.conventions,
     )
-    times = {"times": settings.times} if settings.times else {}
+    times: dict[str, Any] = {"times": settings.times} if settings.times else {}
     solution = disol.solve_exact(disol.Case.from_arrays(case, **times) if times else case, device="cpu")
     if not np.array_equal(read["domain"][0], case.domain):
         raise WrongAnswer("the stored domain is not the one that was drawn")

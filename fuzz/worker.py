@@ -84,7 +84,7 @@ def run(
     name: str,
     seed: int,
     base: Path,
-    begin: Callable[[str], object] = lambda text: None,
+    begin: Callable[[str], object],
 ) -> dict[str, Any]:
     """Run one attempt in a folder of its own, beside files that it must leave alone; tell first what it is."""
     place = Path(tempfile.mkdtemp(dir=base, prefix="attempt-"))
