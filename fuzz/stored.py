@@ -178,7 +178,8 @@ def change_attribute(rng: np.random.Generator, path: Path) -> str:
 def change_dataset(rng: np.random.Generator, path: Path, folder: Path) -> str:
     """Put another dataset, or a link, in the place of one of a file."""
     with h5py.File(path, "r+") as file:
-        names = [*(f"channels/{name}" for name in file["channels"]), *(name for name in file if name != "channels")]
+        names: list[str] = []
+        file.visititems(lambda name, own: names.append(name) if isinstance(own, h5py.Dataset) else None)
         name = pick(rng, names)
         old = file[name]
         shape, dtype, values = old.shape, old.dtype, old[...]
