@@ -28,6 +28,7 @@ RESULTS = Path("build/fuzz")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 PATIENCE = 20.0  # seconds until the processes of a run that was hit must have ended
 LONGEST = 300.0  # seconds of a run
+WHILE_WRITING = 0.8  # of the signals come after the first file is there
 GENERATE = """
 import signal, sys
 import disol
@@ -110,8 +111,10 @@ class Bench:
         self.undisturbed = place / "undisturbed"
         self.undisturbed.mkdir()
         started = time.monotonic()
-        self.finish(self.undisturbed)
-        self.seconds = time.monotonic() - started
+        process = self.start(self.undisturbed)
+        self.starting = self.wait_until_written(process, self.undisturbed)  # seconds until the first file is there
+        self.finish(self.undisturbed, process)
+        self.writing = time.monotonic() - started - self.starting  # seconds from then on
 
     def start(self, folder: Path) -> subprocess.Popen[str]:
         """Start a run in a session of its own; the cache of torch's compiler is not ours to remove."""
@@ -126,9 +129,16 @@ class Bench:
             env={**os.environ, **settings},
         )
 
-    def finish(self, folder: Path) -> None:
+    def wait_until_written(self, process: subprocess.Popen[str], folder: Path) -> float:
+        """Wait until a run has begun to write, or has ended; return the seconds that took."""
+        started = time.monotonic()
+        while not any(folder.iterdir()) and process.poll() is None and time.monotonic() < started + LONGEST:
+            time.sleep(0.01)
+        return time.monotonic() - started
+
+    def finish(self, folder: Path, begun: subprocess.Popen[str] | None = None) -> None:
         """Run to the end."""
-        process = self.start(folder)
+        process = begun or self.start(folder)
         try:
             _, said = process.communicate(timeout=LONGEST)
         except subprocess.TimeoutExpired:
@@ -141,10 +151,13 @@ class Bench:
     def hit(self, seed: int) -> dict[str, Any]:
         """Hit a fresh run by a signal, resume it, and say what is wrong with the outcome."""
         moments = random.Random(seed)
-        kind, delay = SIGNALS[seed % len(SIGNALS)], moments.uniform(0.02, 1.0) * self.seconds
+        kind, while_writing = SIGNALS[seed % len(SIGNALS)], moments.random() < WHILE_WRITING
+        delay = moments.uniform(0.0, 0.95 * self.writing if while_writing else self.starting)
         folder = self.place / f"run-{seed}"
         folder.mkdir()
         process = self.start(folder)
+        if while_writing:
+            self.wait_until_written(process, folder)
         try:
             process.wait(delay)
             ended_before = True
@@ -214,6 +227,11 @@ def count_members(session: int) -> int:
     return members
 
 
+def count_sent(hits: list[dict[str, Any]]) -> int:
+    """Count the runs that a signal has hit before they had ended."""
+    return sum(not hit["ended_before"] for hit in hits)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Hit runs of the kinds asked for, and count what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -227,16 +245,16 @@ def main(arguments: list[str] | None = None) -> int:
     results: dict[str, list[dict[str, Any]]] = json.loads(options.out.read_text()) if options.out.exists() else {}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for name in options.kinds:
-        hits = results.setdefault(name, [])
+        hits = results.setdefault(name, [])  # with those runs that had ended before their signal came
         with tempfile.TemporaryDirectory(prefix="disol-kills-") as place:
-            bench = Bench(name, Path(place)) if len(hits) < options.signals else None
-            while bench is not None and len(hits) < options.signals:
+            bench = Bench(name, Path(place)) if count_sent(hits) < options.signals else None
+            while bench is not None and count_sent(hits) < options.signals:
                 hits.append(bench.hit(len(hits)))
                 temporary = options.out.with_suffix(".tmp")
                 temporary.write_text(json.dumps(results, indent=1))
                 temporary.replace(options.out)
                 failed = sum(bool(hit["failures"]) for hit in hits)
-                print(f"\r{name}: {len(hits)} signals, {failed} failures ", end="", flush=True)
+                print(f"\r{name}: {count_sent(hits)} signals, {failed} failures ", end="", flush=True)
         print()
         for hit in hits:
             if hit["failures"]:

@@ -77,13 +77,13 @@ def told_kills(results: dict[str, list[dict[str, Any]]]) -> list[str]:
     rows = []
     for name, hits in results.items():
         for kind in sorted({hit["signal"] for hit in hits}):
-            own = [hit for hit in hits if hit["signal"] == kind]
+            own = [hit for hit in hits if hit["signal"] == kind and not hit["ended_before"]]
             rows.append(
                 [
                     f"`{name}`",
                     kind,
                     str(len(own)),
-                    str(sum(hit["had_files"] and not hit["ended_before"] for hit in own)),
+                    str(sum(hit["had_files"] for hit in own)),
                     str(sum(not hit["failures"] for hit in own)),
                     str(sum(bool(hit["failures"]) for hit in own)),
                 ]
@@ -110,7 +110,7 @@ def told_soak(result: dict[str, Any]) -> list[str]:
     leaked = ", ".join(f"{count} {name}" for name, count in result["leaked"].items())
     return [
         "## Soak",
-        f"{result['minutes']:.0f} minutes of mixed work in one process (`python fuzz/soak.py`): {done}. After a "
+        f"{result['minutes']:.3g} minutes of mixed work in one process (`python fuzz/soak.py`): {done}. After a "
         f"warm-up of a quarter of the time, medians of memory over six equal parts were {medians} MB, at most "
         f"{100 * result['growth']:.1f} % above the first; more at the end than at the beginning: {leaked}. "
         f"{'Passed' if result['passed'] else 'Failed'}: 5 % are allowed, and nothing left.",
