@@ -273,7 +273,6 @@ def run_template() -> Path:
     best = load_checkpoint(folder / "run")
     state = {"epoch": 1, "seconds": 1.0, "run": best.metrics["run"], "rng": [1, 2.0, "x"]}
     save_checkpoint(folder / "stateful", best.network, "poisson", resolution=16, metrics=best.metrics, state=state)
-    disol.evaluate(folder / "run", folder / "cases.h5", out=folder / "run" / "evaluation", device="cpu", progress=False)
     return folder
 
 
