@@ -76,38 +76,6 @@ def _open_regular(path: str | Path) -> int:
     return descriptor
 
 
-def read_regular(path: str | Path, most_bytes: int) -> bytes:
-    """Read a regular file of at most `most_bytes`; whatever else has that name is refused unread."""
-    with os.fdopen(_open_regular(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > most_bytes:
-            raise DisolError(f"Cannot read {path}: it has {size:,} bytes, at most {most_bytes:,} were expected.")
-        try:
-            return file.read(size)
-        except OSError as error:
-            raise DisolError(f"Cannot read {path}: {error.strerror}. Check the disk.") from error
-
-
-def require_regular(path: str | Path) -> None:
-    """Require a regular file that may be read, before a library opens it by itself."""
-    os.close(_open_regular(path))
-
-
-def _open_regular(path: str | Path) -> int:
-    """Open a file and return its descriptor; a pipe would let its reader wait, a device might never end."""
-    try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody who writes into it.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except (OSError, ValueError) as error:  # a ValueError if the path holds a null byte
-        raise DisolError(f"Cannot read {path}: {getattr(error, 'strerror', error)}. Check the path.") from error
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
-        raise DisolError(f"Cannot read {path}: it is {kind}, not a regular file. Check the path.")
-    return descriptor
-
-
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside `path`, and move it there once the block has ended without an error.
