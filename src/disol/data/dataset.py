@@ -154,8 +154,15 @@ class DeviceCases:
         """Stack the cases at `indices`; of a transient problem at the given frames, or at frames drawn."""
         indices = torch.as_tensor(indices, device=self.device)
         frames = self._choose_frames(len(indices), frames, generator)
+        size = self.settings.resolution
+        inputs = torch.empty(len(indices), len(self.settings.channels), size, size, device=self.device)
+        for position, channel in enumerate(self.settings.channels):
+            if channel in self.arrays:
+                inputs[:, position] = self.arrays[channel][indices]
+            else:  # the one that is not stored: t / 20 s everywhere
+                inputs[:, position] = self._shares_of_trained_time[frames][:, None, None]
         return {
-            "inputs": self._stack_inputs(indices, frames),
+            "inputs": inputs,
             "target": self.arrays["pattern"][indices, frames],
             "domain": self.arrays["domain"][indices][:, None],
             "amplitude": self.arrays["amplitude"][indices],
@@ -176,19 +183,6 @@ class DeviceCases:
                 "Give the frame, or a generator to draw it."
             )
         return torch.zeros(count, dtype=torch.long, device=self.device)
-
-    def _stack_inputs(
-        self, indices: Int[Tensor, " case"], frames: Int[Tensor, " case"]
-    ) -> Float[Tensor, "case channel height width"]:
-        """Stack the channels; the one that is not stored is t / 20 s everywhere."""
-        size = self.settings.resolution
-        stacked = torch.empty(len(indices), len(self.settings.channels), size, size, device=self.device)
-        for position, channel in enumerate(self.settings.channels):
-            if channel in self.arrays:
-                stacked[:, position] = self.arrays[channel][indices]
-            else:
-                stacked[:, position] = self._shares_of_trained_time[frames][:, None, None]
-        return stacked
 
     @cached_property
     def _shares_of_trained_time(self) -> Float[Tensor, " frame"]:

@@ -205,32 +205,27 @@ def write_cases(
 def _solve_own(
     problem: Problem, conventions: Conventions, grid: Grid, numbered: tuple[int, Case | Mapping[str, Any]]
 ) -> Arrays:
-    """Solve a case by the reference solver, or name the one that fails."""
+    """Check a case and solve it by the reference solver, at the times that files store, or name it if it fails."""
     number, given = numbered
+    times = {term.name: problem.times for term in problem.terms if term.kind is TIMES}
     try:
-        return stored_case(solve_exact(_read_own(problem, conventions, grid, given), device="cpu"))
+        if isinstance(given, Case):
+            if given.problem != problem:
+                raise DisolError(f"All cases of a file are of one problem, here {problem!r}, got {given.problem!r}.")
+            case = Case.from_arrays(given, conventions=conventions, **times)
+        else:
+            wanted = [term.name for term in problem.terms if term.kind is not TIMES]
+            for name in given:
+                if name not in wanted:
+                    raise DisolError(f"A case of a file has {', '.join(wanted)}, got {name!r}. Leave it out.")
+            case = Case.from_arrays(problem, conventions=conventions, **given, **times)
+        if case.is_batch:
+            raise DisolError(f"Cases of a file are given one by one, got a batch of {len(case)}.")
+        if case.grid != grid:
+            raise DisolError(
+                f"All cases of a file lie on one square grid, here {grid.height} x {grid.width}, got "
+                f"{case.grid.height} x {case.grid.width}. Bring it to that grid."
+            )
+        return stored_case(solve_exact(case, device="cpu"))
     except DisolError as error:
         raise DisolError(f"Case {number} failed: {error}") from error
-
-
-def _read_own(problem: Problem, conventions: Conventions, grid: Grid, given: Case | Mapping[str, Any]) -> Case:
-    """Check the data of a case; of a transient problem it is asked for at the times that files store."""
-    times = {term.name: problem.times for term in problem.terms if term.kind is TIMES}
-    if isinstance(given, Case):
-        if given.problem != problem:
-            raise DisolError(f"All cases of a file are of one problem, here {problem!r}, got {given.problem!r}.")
-        case = Case.from_arrays(given, conventions=conventions, **times)
-    else:
-        wanted = [term.name for term in problem.terms if term.kind is not TIMES]
-        for name in given:
-            if name not in wanted:
-                raise DisolError(f"A case of a file has {', '.join(wanted)}, got {name!r}. Leave it out.")
-        case = Case.from_arrays(problem, conventions=conventions, **given, **times)
-    if case.is_batch:
-        raise DisolError(f"Cases of a file are given one by one, got a batch of {len(case)}.")
-    if case.grid != grid:
-        raise DisolError(
-            f"All cases of a file lie on one square grid, here {grid.height} x {grid.width}, got "
-            f"{case.grid.height} x {case.grid.width}. Bring it to that grid."
-        )
-    return case
