@@ -150,6 +150,16 @@ def test_a_network_or_batch_too_large_for_the_memory_is_told(
         train_small("run")
 
 
+def test_a_network_too_large_for_the_memory_is_told_before_it_is_built(
+    train_small: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("disol.training.epochs.free_bytes_of_host", lambda: 10**4)
+    monkeypatch.setattr("disol.training.epochs.build_network", pytest.fail)
+    with pytest.raises(DisolError, match=r"does not fit into the memory of cpu\. Use a smaller train.batch_size, or"):
+        train_small("run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_other_errors_of_torch_keep_their_traceback(train_small: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(training, *given):
         raise RuntimeError("a bug")

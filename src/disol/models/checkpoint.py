@@ -246,6 +246,8 @@ def _read_files(folder: Path, card: Card, most_bytes: Mapping[str, int]) -> dict
     for name in (WEIGHTS, METRICS):
         if name not in card.files:
             raise DisolError(f"{folder / CARD} must list {name}, but does not. Copy the checkpoint again.")
+    if not card.files.keys() <= {WEIGHTS, METRICS, STATE, CARD}:
+        raise DisolError(f"{folder / CARD} lists {listed(card.files)}, which is no checkpoint. Copy it again.")
     contents = {}
     for name in most_bytes.keys() & card.files.keys():
         try:

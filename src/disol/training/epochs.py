@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from disol._checks import is_number, listed, whole_number
@@ -16,7 +17,8 @@ from disol.errors import DisolError
 from disol.models.card import Card
 from disol.models.checkpoint import Checkpoint
 from disol.models.handle import resolve
-from disol.models.table import build_network
+from disol.models.table import MODELS, build_network, count_parameters, create_model
+from disol.solvers.memory import free_bytes_of_host
 from disol.training.augmentation import IDENTITY, Symmetries
 from disol.training.batches import EpochPlan, plan_epoch
 from disol.training.clock import FINISHING, Clock, Pace
@@ -26,6 +28,7 @@ from disol.training.history import EpochRecord, History, write_curve
 from disol.training.loop import Training
 from disol.training.run import RunReport, Task, check_start
 
+BYTES_OF_A_WEIGHT = 16  # with its gradient, its moving average and its momentum
 BEST = {"epoch", "train_loss", "validation_loss"}  # what is known of the best model
 
 
@@ -33,6 +36,11 @@ def prepare_network(task: Task) -> Checkpoint:
     """Return the network to begin with: a new one of random weights, or a copy of a trained one."""
     settings, stored = task.settings, task.stored
     if task.start is None:
+        if isinstance(settings.model, str) and settings.model in MODELS:
+            with torch.device("meta"):
+                size = count_parameters(create_model(settings.model, task.problem, **settings.model_settings))
+            if size * BYTES_OF_A_WEIGHT > free_bytes_of_host():  # else the system might kill the process
+                raise MemoryError
         network = build_network(settings.model, task.problem, settings.model_settings, task.seed)
         card = Card.of(
             network,
