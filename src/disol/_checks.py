@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Shaped
 
-from disol._arrays import Array, is_tensor
+from disol._arrays import Array, is_tensor, namespace_of
 from disol.errors import DisolError
 
 Mask = Bool[Array, "*batch height width"]
@@ -34,7 +34,9 @@ def real_numbers(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise DisolError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
-    return array
+    if array.dtype.itemsize > 8:  # long doubles, which torch does not know
+        return as_float(name, array)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def require_pixels(name: str, array: Shaped[Array, "..."], shape: tuple[int, ...] | None) -> None:
@@ -61,9 +63,11 @@ def require_finite(name: str, array: Shaped[Array, "*shape"]) -> Shaped[Array, "
 
 
 def as_float(name: str, array: Shaped[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Read finite numbers in double precision."""
-    require_finite(name, array)
-    return array.double() if is_tensor(array) else array.astype(float)
+    """Read numbers that are finite in double precision."""
+    if is_tensor(array):
+        return require_finite(name, array.double())
+    with np.errstate(over="ignore"):  # of long doubles, which are then infinite
+        return require_finite(name, array.astype(float))
 
 
 def as_mask(name: str, array: Shaped[Array, "*shape"]) -> Bool[Array, "*shape"]:
@@ -81,16 +85,12 @@ def as_float32(
     """Round numbers to the precision of networks, whose range is smaller; they may be written to an array."""
     if is_tensor(value):
         rounded = value.float() if out is None else out.copy_(value)
-        fits = bool(rounded.isfinite().all())
     else:
         rounded = np.empty(value.shape, np.float32) if out is None else out
-        try:
-            with np.errstate(over="raise"):
-                rounded[...] = value
-            fits = True
-        except FloatingPointError:
-            fits = False
-    if not fits:
+        with np.errstate(over="ignore"):
+            rounded[...] = value
+    if not namespace_of(rounded).isfinite(rounded).all():
+        require_finite(name, value)
         raise DisolError(
             f"{name} must not exceed {np.finfo(np.float32).max:.1e}, for networks compute in float32, "
             f"got {float(abs(value).max()):.1e}. Use other units."
@@ -130,9 +130,13 @@ def number(name: str, value: Any) -> float:
     """Read a finite number."""
     if not is_number(value):
         raise DisolError(f"{name} must be a number, got {value!r}.")
-    if not np.isfinite(value):
-        raise DisolError(f"{name} must be finite, got {value}.")
-    return float(value)
+    try:
+        read = float(value)
+    except OverflowError:  # of an integer
+        read = np.inf
+    if not np.isfinite(read):
+        raise DisolError(f"{name} must be finite in double precision, got {str(value)[:40]}.")
+    return read
 
 
 def positive_number(name: str, value: object) -> float:
