@@ -1,6 +1,8 @@
 """What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
 
-from collections.abc import Sequence
+import reprlib
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,22 @@ from disol._arrays import Array, is_tensor, namespace_of
 from disol.errors import DisolError
 
 Mask = Bool[Array, "*batch height width"]
+_LONGEST = 200  # letters of a value in a message
+
+
+def shown(value: object) -> str:
+    """Write a value into a message: whatever a file holds, it is short and on one line."""
+    try:
+        text = repr(value) if isinstance(value, str | int | float) else " ".join(reprlib.repr(value).split())
+    except (ValueError, RecursionError):  # of an integer with thousands of digits
+        return f"a {type(value).__name__} that is too long to show"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def listed(names: Iterable[str], longest: int = _LONGEST) -> str:
+    """List names that a file holds in a message: short, and without what a terminal would obey."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in " ".join(", ".join(names).split()))
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
@@ -63,11 +81,19 @@ def require_finite(name: str, array: Shaped[Array, "*shape"]) -> Shaped[Array, "
 
 
 def as_float(name: str, array: Shaped[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Read numbers that are finite in double precision."""
+    """Read finite numbers in double precision, whose range those of a longer format can exceed."""
+    require_finite(name, array)
     if is_tensor(array):
-        return require_finite(name, array.double())
-    with np.errstate(over="ignore"):  # of long doubles, which are then infinite
-        return require_finite(name, array.astype(float))
+        return array.double()
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = array.astype(float)
+    if array.dtype.kind == "f" and array.itemsize > rounded.itemsize:
+        if not np.isfinite(rounded).all():
+            largest = np.finfo(float).max
+            raise DisolError(f"{name} overflows: in double precision no number exceeds {largest:.1e}. Use other units.")
+        if ((rounded == 0) & (array != 0)).any():
+            raise DisolError(f"{name} underflows: double precision has no number below 4.9e-324. Use other units.")
+    return rounded
 
 
 def as_mask(name: str, array: Shaped[Array, "*shape"]) -> Bool[Array, "*shape"]:
@@ -129,14 +155,10 @@ def is_number(value: object) -> bool:
 def number(name: str, value: Any) -> float:
     """Read a finite number."""
     if not is_number(value):
-        raise DisolError(f"{name} must be a number, got {value!r}.")
-    try:
-        read = float(value)
-    except OverflowError:  # of an integer
-        read = np.inf
-    if not np.isfinite(read):
-        raise DisolError(f"{name} must be finite in double precision, got {str(value)[:40]}.")
-    return read
+        raise DisolError(f"{name} must be a number, got {shown(value)}.")
+    if not abs(value) <= sys.float_info.max:  # a whole number may be larger
+        raise DisolError(f"{name} must be finite, got {shown(value)}.")
+    return float(value)
 
 
 def positive_number(name: str, value: object) -> float:

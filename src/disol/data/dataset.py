@@ -15,6 +15,7 @@ from disol.data.recipe import StoreSettings
 from disol.data.store import Store, open_store
 from disol.errors import DisolError
 from disol.problems.problem import TRAINED_UNTIL
+from disol.solvers.memory import free_bytes
 
 Batch = dict[str, Tensor]
 CASES_AT_ONCE = 128  # read from the file on their way to a device
@@ -88,12 +89,19 @@ class CaseDataset(Dataset[Batch]):
         try:
             for start in range(0, max(1, len(positions)), CASES_AT_ONCE):
                 part = read_cases(self.store, positions[start : start + CASES_AT_ONCE], frames)
-                for name, values in part.items():
-                    if name not in arrays:
+                if start == 0:
+                    # A system may promise more memory than it has, and kill the process that uses it.
+                    if len(positions) * sum(values[:1].nbytes for values in part.values()) > free_bytes(target):
+                        raise MemoryError
+                    for name, values in part.items():
                         shape = (len(positions), *values.shape[1:])
                         arrays[name] = torch.empty(shape, dtype=values.dtype, device=target)
+                for name, values in part.items():
                     arrays[name][start : start + len(values)] = values
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            is_memory = isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)
+            if not is_memory:
+                raise
             raise DisolError(
                 f"{self.store.path} does not fit into the memory of {target}. Free memory, use a smaller file, "
                 "or read it case by case."

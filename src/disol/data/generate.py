@@ -1,5 +1,6 @@
 """Making files of cases: drawn in worker processes and solved by a back end, or a user's own."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -104,7 +105,7 @@ def generate(
         chunk = choose_chunk(backend, count_case_bytes(settings, get_encodings(recipe.problem)))
     if scheduler is not None:
         connect(scheduler).close()  # a cluster that does not answer must not leave an empty file
-    resumes = resume and path.exists()
+    resumes = resume and os.path.exists(path)  # Path.exists fails for names that are too long
     with resume_store(path, settings) if resumes else create_store(path, settings, recipe.problem) as writer:
         done = writer.store.num_done
         chunks = _cut(range(done, num_cases), chunk)
@@ -175,7 +176,7 @@ def write_cases(
     """
     target, problem = Path(path), find_problem(problem)
     conventions, workers = find_conventions(conventions, problem), checks.whole_number("workers", workers)
-    if target.exists():
+    if os.path.lexists(target):
         raise DisolError(f"{target} exists already. Remove it, or choose another path.")
     if not cases:
         raise DisolError("There must be at least one case, got none.")
@@ -189,12 +190,15 @@ def write_cases(
     solve = partial(_solve_own, problem, conventions, Grid(side, side))
     with written_whole(target) as temporary:
         temporary.unlink()  # a store is not laid out over a file
-        with (
-            create_store(temporary, settings, problem) as writer,
-            closing(in_order(solve, enumerate(cases), workers)) as solved,
-        ):
-            for start in range(0, len(cases), _OWN_CHUNK):
-                writer.write_chunk(start, stack_rows(list(islice(solved, _OWN_CHUNK))))
+        try:
+            with (
+                create_store(temporary, settings, problem) as writer,
+                closing(in_order(solve, enumerate(cases), workers)) as solved,
+            ):
+                for start in range(0, len(cases), _OWN_CHUNK):
+                    writer.write_chunk(start, stack_rows(list(islice(solved, _OWN_CHUNK))))
+        except DisolError as error:
+            raise DisolError(str(error).replace(str(temporary), str(target))) from error
     return target
 
 

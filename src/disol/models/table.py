@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from disol.errors import DisolError
 from disol.models.settings import DiSOLConfig, ModelConfig, UNetConfig
-from disol.problems import Problem
 from disol.problems.table import find, find_problem
 
 if TYPE_CHECKING:
     import torch
 
     import disol.models.base
+    from disol.problems import Problem
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +63,7 @@ def find_model(name: str) -> Architecture:
     return find("model", name, MODELS)
 
 
-def create_model(name: str, problem: str | Problem, **settings: Any) -> "disol.models.base.Network":
+def create_model(name: str, problem: "str | Problem", **settings: Any) -> "disol.models.base.Network":
     """Build a model of the table for a problem, at its published size but for the settings given.
 
     The weights are random: set them by `torch.manual_seed`.
@@ -75,7 +75,7 @@ def create_model(name: str, problem: str | Problem, **settings: Any) -> "disol.m
 
 def build_network(
     model: "str | type[torch.nn.Module] | torch.nn.Module",
-    problem: str | Problem,
+    problem: "str | Problem",
     settings: Mapping[str, Any],
     seed: int,
 ) -> "torch.nn.Module":
@@ -100,7 +100,7 @@ def build_network(
 
 
 def check_model(
-    model: "str | type[torch.nn.Module] | torch.nn.Module", problem: str | Problem, settings: Mapping[str, Any]
+    model: "str | type[torch.nn.Module] | torch.nn.Module", problem: "str | Problem", settings: Mapping[str, Any]
 ) -> None:
     """Require that a model is known and takes the settings; one of the table is checked without importing torch."""
     equation, found = find_problem(problem), _find_own(model)

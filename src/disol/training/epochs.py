@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from disol._checks import is_number, listed, whole_number
 from disol._progress import shown_progress
 from disol.data.dataset import CaseDataset
 from disol.errors import DisolError
@@ -24,6 +25,8 @@ from disol.training.folder import RunFolder
 from disol.training.history import EpochRecord, History, write_curve
 from disol.training.loop import Training
 from disol.training.run import RunReport, Task, check_start
+
+BEST = {"epoch", "train_loss", "validation_loss"}  # what is known of the best model
 
 
 def prepare_network(task: Task) -> Checkpoint:
@@ -176,9 +179,23 @@ class Run:
 
     def restore(self, last: Checkpoint, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
-        self.training.load_state_dict(state["training"], last.network)
-        self.epoch, self.is_done, self.best = state["epoch"], state["is_done"], state["best"]
-        if self.epoch > 0:  # else nothing was trained, and the time begins anew
+        try:
+            epoch, best = whole_number("epoch", state["epoch"]), dict(state["best"])
+            numbers = (state["seconds"], state["prepared"], best["validation_loss"], *best.values())
+            is_done = bool(state["is_done"])
+            if self.clock.limit is None and (
+                epoch > self.settings.epochs or is_done != (epoch == self.settings.epochs)
+            ):
+                raise ValueError(f"it says that epoch {epoch} was{'' if is_done else ' not'} the last")
+            if not all(map(is_number, numbers)) or (epoch > 0 and best.keys() != BEST):
+                raise ValueError("its losses and times are no numbers")
+            self.training.load_state_dict(state["training"], last.network)
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise DisolError(
+                f"{self.folder.last} must hold the state of this run, but: {listed([str(error)])}. Choose another out."
+            ) from error
+        self.epoch, self.is_done, self.best = epoch, is_done, best
+        if epoch > 0:  # else nothing was trained, and the time begins anew
             self.clock.spent, self.clock.prepared = state["seconds"], state["prepared"]
 
     def finish(self) -> RunReport:

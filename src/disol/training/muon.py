@@ -42,7 +42,7 @@ class Muon(torch.optim.Optimizer):
         for weight, values in self.state.items():
             for name, value in values.items():
                 if isinstance(value, Tensor):
-                    values[name] = torch.empty_like(weight).copy_(value)
+                    values[name] = torch.empty_like(weight).copy_(value.reshape(weight.shape))
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
