@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Shaped
 
-from disol._arrays import Array, is_tensor
+from disol._arrays import Array, is_tensor, namespace_of
 from disol.errors import DisolError
 
 Mask = Bool[Array, "*batch height width"]
@@ -52,7 +52,9 @@ def real_numbers(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise DisolError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
-    return array
+    if array.dtype.itemsize > 8:  # long doubles, which torch does not know
+        return as_float(name, array)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def require_pixels(name: str, array: Shaped[Array, "..."], shape: tuple[int, ...] | None) -> None:
@@ -109,16 +111,12 @@ def as_float32(
     """Round numbers to the precision of networks, whose range is smaller; they may be written to an array."""
     if is_tensor(value):
         rounded = value.float() if out is None else out.copy_(value)
-        fits = bool(rounded.isfinite().all())
     else:
         rounded = np.empty(value.shape, np.float32) if out is None else out
-        try:
-            with np.errstate(over="raise"):
-                rounded[...] = value
-            fits = True
-        except FloatingPointError:
-            fits = False
-    if not fits:
+        with np.errstate(over="ignore"):
+            rounded[...] = value
+    if not namespace_of(rounded).isfinite(rounded).all():
+        require_finite(name, value)
         raise DisolError(
             f"{name} must not exceed {np.finfo(np.float32).max:.1e}, for networks compute in float32, "
             f"got {float(abs(value).max()):.1e}. Use other units."

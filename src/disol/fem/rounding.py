@@ -46,9 +46,9 @@ def settle(matrix: Matrix) -> Matrix:
     exactly, and a matrix that is symmetric up to rounding becomes symmetric. Entries move by a few last places.
     """
     largest = float(np.abs(matrix).max())
-    if not SMALLEST_NORMAL / EPSILON < largest < np.inf and largest != 0:
+    if not SMALLEST_NORMAL <= largest < np.inf and largest != 0:
         happens = "underflows" if largest < 1 else "overflows"
-        raise DisolError(f"The element matrix {happens}: its largest entry is {largest:.1e}. Use other units.")
+        raise DisolError(f"The element matrix {happens} in double precision. Use other units.")
     tolerance = 16 * EPSILON * largest
     symmetric = np.abs(matrix - matrix.T).max() <= tolerance
     exponent = exponent_of(largest) - MATRIX_BITS

@@ -15,7 +15,16 @@ from threadpoolctl import ThreadpoolController
 from disol._arrays import Array, exponent_of
 from disol.errors import DisolError
 from disol.fem.assembly import assemble, free_unknowns
-from disol.fem.rounding import GOLDEN, NOTABLE_ERROR, Refinement, leading_part, report, require_range, sensitivity
+from disol.fem.rounding import (
+    EPSILON,
+    GOLDEN,
+    NOTABLE_ERROR,
+    Refinement,
+    leading_part,
+    report,
+    require_range,
+    sensitivity,
+)
 
 LARGEST_BACKWARD_ERROR = 1e-13
 _LIMIT = Lock()  # held by the thread that limits BLAS
@@ -126,20 +135,21 @@ class System:
             assemble(self.mask, np.ldexp(each, -exponent), self.free)
             for each in (self.element_matrix, self.mass_matrix)
         )
-        solver = DirectSolver(matrix)
-        frames, total, largest = np.zeros((len(steps), self.free.size)), 0.0, np.abs(values).max()
+        solver, ones = DirectSolver(matrix), np.ones(len(unknowns))
+        # Every step has the same factors, so what rounding does to it is found once: an error of ε |A| |u| in each
+        # equation, and a share of the error before it. Refinement would not help: rounding the entries of M + δ K,
+        # where M may be small beside δ K, does as much.
+        added, kept = (np.abs(solver.factors.solve(each)).max() for each in (abs(matrix) @ ones, mass @ ones))
+        frames, error, largest = np.zeros((len(steps), self.free.size)), 0.0, np.abs(values).max()
         for step in range(max(steps) + 1):
             if step > 0:
-                # The error of a step shrinks in those that follow, as all does that (M + δ K)⁻¹ M is applied to, so
-                # that errors add up at most. Each is that of the factors, which are the same in every step: refinement
-                # would not mend what rounding has done to M + δ K, where nothing tells M from rounding if δ is large.
-                values, error = solver.solve_and_estimate(mass @ values + load, refine=False)
-                size = np.abs(values).max()
-                total, largest = total + error * size, max(largest, size)
+                values = solver.solve(mass @ values + load, refine=False)
+                largest = max(largest, np.abs(values).max())
+                error = min(kept, 1.0) * error + EPSILON * added * largest
             for frame in (place for place, asked in enumerate(steps) if asked == step):
                 frames[frame, unknowns] = values
         require_range(largest, unit)
-        return np.ldexp(frames, unit).reshape(-1, *self.free.shape), float(total / (largest or 1.0))
+        return np.ldexp(frames, unit).reshape(-1, *self.free.shape), float(error / (largest or 1.0))
 
 
 @dataclass(eq=False)
@@ -148,15 +158,11 @@ class DirectSolver:
 
     Finite element matrices of these problems need no pivoting, which keeps the elimination order and halves
     the work. Each solution is refined and checked; should one ever fail, the matrix is factorised again with pivoting.
-
-    rate   of the largest error of a solution to its largest value before it is refined, once it is known: about the
-           condition number times the rounding error of a double
     """
 
     matrix: "scipy.sparse.csc_array"
     factors: "scipy.sparse.linalg.SuperLU" = field(init=False)
     size: float = field(init=False)
-    rate: float | None = field(init=False, default=None)
     is_pivoted: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -164,19 +170,19 @@ class DirectSolver:
             self.factors = factorise(self.matrix, pivot=False)
         self.size = float(scipy.sparse.linalg.norm(self.matrix))
 
-    def solve(self, load: Vector) -> Vector:
+    def solve(self, load: Vector, refine: bool = True) -> Vector:
         """Solve for one load vector."""
-        return self.solve_and_estimate(load)[0]
+        return self.solve_and_estimate(load, refine)[0]
 
     def solve_and_estimate(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
-        """Solve for one load vector, and estimate the largest error, relative to the largest value."""
+        """Solve for one load vector; estimate the largest error relative to the largest value, 0 if not refined."""
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-            solution, error = self._solve(load, refine)
+            solution, error = self._refine(load) if refine else (self.factors.solve(load), 0.0)
             backward_error = self.backward_error(solution, load)
             # A NaN is no solution either.
             is_exact = error <= NOTABLE_ERROR and backward_error <= LARGEST_BACKWARD_ERROR
             if not is_exact and not self.is_pivoted:
-                self.factors, self.rate, self.is_pivoted = factorise(self.matrix, pivot=True), None, True
+                self.factors, self.is_pivoted = factorise(self.matrix, pivot=True), True
                 return self.solve_and_estimate(load, refine)
         if not backward_error <= LARGEST_BACKWARD_ERROR:
             raise DisolError(
@@ -185,18 +191,12 @@ class DirectSolver:
             )
         return solution, error
 
-    def _solve(self, load: Vector, refine: bool) -> tuple[Vector, float]:
-        if self.rate is None:
-            # A known solution is solved for beside the unknown one: how far it is missed tells of errors that
-            # corrections cannot show, where the factors are so wrong that they make these small.
-            known = np.arange(len(load)) * GOLDEN % 2 - 1
-            solution, found = self.factors.solve(np.stack([load, self.matrix @ known], axis=1)).T
-            self.rate = float(np.abs(found - known).max())
-        else:
-            solution = self.factors.solve(load)
-        if not refine:
-            return solution, self.rate
-        refinement = Refinement(np.abs(solution).max(), np.float64(self.rate))
+    def _refine(self, load: Vector) -> tuple[Vector, float]:
+        # A known solution is solved for beside the unknown one: how far it is missed tells of errors that corrections
+        # cannot show, where the factors are so wrong that they make these small.
+        known = np.arange(len(load)) * GOLDEN % 2 - 1
+        solution, found = self.factors.solve(np.stack([load, self.matrix @ known], axis=1)).T
+        refinement = Refinement(np.abs(solution).max(), np.abs(found - known).max())
         while refinement.active:
             correction = self.factors.solve(self.residual(solution, load))
             if refinement.accept(np.abs(correction).max(), np.abs(solution).max()):

@@ -163,12 +163,11 @@ class Problem(ABC):
 
     def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
         """Discretise checked terms: A u = b, or the steps of a transient problem."""
-        return System(
-            terms["domain"],
-            settle(self.element_matrix(element, conventions)),
-            self.free_nodes(terms),
-            self.load(terms, conventions, element),
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # whatever is not finite is refused
+            matrix, load = self.element_matrix(element, conventions), self.load(terms, conventions, element)
+        if not namespace_of(load).isfinite(load).all():
+            raise DisolError("The load overflows in double precision. Use other units.")
+        return System(terms["domain"], settle(matrix), self.free_nodes(terms), load)
 
     def symmetriser(self, grid: Grid) -> Float[np.ndarray, "rows columns"]:
         """Return ρ at the nodes for which ρ A is symmetric, but for the error of the discretisation: 1 if A is."""

@@ -152,14 +152,11 @@ def step_batch(
         load, start = ldexp(loads[cases], -own_unit), ldexp(initial[cases], -own_unit)
         evolution = _evolve(operator[cases], mass_matrix, load, start, settings)
         for step, solved in zip(range(max(steps) + 1), evolution, strict=False):
-            size = largest(solved.nodes)
             backward_error[cases] = backward_error[cases].maximum(solved.backward_error)  # keeps a NaN
-            # As those of the reference solver, the errors of steps add up at most.
-            rounding_error[cases] += solved.rounding_error * size
-            sizes[cases] = sizes[cases].maximum(size)
+            rounding_error[cases] = solved.rounding_error
+            sizes[cases] = sizes[cases].maximum(largest(solved.nodes))
             for frame in (place for place, asked in enumerate(steps) if asked == step):
                 frames[cases, frame] = ldexp(solved.nodes, own_unit)
-    rounding_error /= torch.where(sizes > 0, sizes, 1.0)
     failed = failures(backward_error, rounding_error)
     for case in failed:
         every = range(max(steps) + 1)
@@ -185,12 +182,15 @@ def _evolve(
     """Yield u⁰, u¹, … and their errors, without end."""
     once = CheckedSolver.of(operator, settings)
     solver, mass = replace(once, factors=once.factors.unshared()), operator.with_matrix(mass_matrix)
-    rate, refine = solver.measure_rate(), solver.factors.dtype != loads.dtype
+    added, kept = solver.measure_steps(mass)
     nothing = loads.new_zeros(len(loads))
     solved = Solved(operator.restrict(initial), nothing, nothing)
     while True:
         yield solved
-        solved = solver.solve(mass.apply(solved.nodes) + loads, rate, refine)
+        # Relative to the largest value so far, which does not shrink.
+        error = kept * solved.rounding_error + added
+        found = solver.solve(mass.apply(solved.nodes) + loads, refine=solver.factors.dtype != loads.dtype)
+        solved = found._replace(rounding_error=error)
 
 
 def step_by_reference(

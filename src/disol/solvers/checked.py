@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from disol._arrays import exponent_of, ldexp
 from disol.errors import DisolError
-from disol.fem.rounding import GOLDEN, NOTABLE_ERROR, Refinement
+from disol.fem.rounding import EPSILON, GOLDEN, NOTABLE_ERROR, Refinement
 from disol.fem.solve import LARGEST_BACKWARD_ERROR
 from disol.solvers import nested_dissection
 from disol.solvers.fronts import Elimination
@@ -77,40 +77,38 @@ class CheckedSolver:
         factors = nested_dissection.factorise(scaled.to(dtype=settings.precision), settings.elimination)
         return cls(scaled, factors, scaled.frobenius_norm(), exponent)
 
-    def solve(self, loads: Fields, rate: PerCase | None = None, refine: bool = True) -> Solved:
-        """Solve, and refine u ← u + A⁻¹ (b − A u) while it helps; what is not refined has the error of the factors.
-
-        rate   error of the factors, if it is known
-        """
+    def solve(self, loads: Fields, refine: bool = True) -> Solved:
+        """Solve, and refine u ← u + A⁻¹ (b − A u) while it helps; the error of what is not refined is not estimated."""
         several = loads if loads.ndim == 5 else loads[..., None]
         unit = exponent_of(largest(several, keepdim=True))
         scaled = self.operator.restrict(ldexp(several, -unit))
-        nodes, rate = self._solve_beside_known(scaled) if rate is None else (self._solve(scaled), rate)
-        error = rate[:, None].expand(-1, nodes.shape[-1])
-        if refine:
-            refinement = Refinement(largest(nodes), error)
-            while refinement.active.any():
-                correction = self._solve(self.operator.precise_residual(nodes, scaled))
-                # Each case by itself: one that is beyond help must not keep the others from theirs.
-                accepted = refinement.accept(largest(correction), largest(nodes))
-                nodes = torch.where(accepted[:, None, None, None], nodes + correction, nodes)
-            error = refinement.error
+        nodes, error = self._refine(scaled) if refine else (self._solve(scaled), torch.zeros_like(largest(scaled)))
         backward_error = self.operator.backward_error(nodes, scaled, self.norm)
         found = ldexp(nodes, unit - self.exponent)
         return Solved(found if loads.ndim == 5 else found[..., 0], backward_error.amax(dim=1), error.amax(dim=1))
 
-    def measure_rate(self) -> PerCase:
-        """Return the error of the factors, relative to the largest nodal value."""
-        nothing = torch.empty(*self.operator.free.shape, 0, dtype=torch.float64, device=self.operator.free.device)
-        return self._solve_beside_known(nothing)[1]
-
-    def _solve_beside_known(self, loads: Fields) -> tuple[Fields, PerCase]:
-        """Solve, and return the largest error of a solution that is known, as the reference solver does."""
+    def _refine(self, loads: Fields) -> tuple[Fields, Float[Tensor, "batch load"]]:
+        # As in the reference solver, a known solution is solved for beside the unknown ones.
         free = self.operator.free
         places = torch.arange(free[0].numel(), dtype=loads.dtype, device=loads.device).view(free.shape[1:])
         known = self.operator.restrict((places * GOLDEN % 2 - 1).expand(free.shape))
         found = self._solve(torch.cat([loads, self.operator.apply(known)[..., None]], dim=-1))
-        return found[..., :-1], largest(found[..., -1] - known)
+        nodes, rate = found[..., :-1], largest(found[..., -1] - known)
+        refinement = Refinement(largest(nodes), rate[:, None].expand(-1, nodes.shape[-1]))
+        while refinement.active.any():
+            correction = self._solve(self.operator.precise_residual(nodes, loads))
+            # Each case by itself: one that is beyond help must not keep the others from theirs.
+            accepted = refinement.accept(largest(correction), largest(nodes))
+            nodes = torch.where(accepted[:, None, None, None], nodes + correction, nodes)
+        return nodes, refinement.error
+
+    def measure_steps(self, mass: DiscreteOperator) -> tuple[PerCase, PerCase]:
+        """Return by how much rounding changes a step of time, and the share of an error that a step keeps."""
+        ones = self.operator.restrict(torch.ones_like(self.operator.free, dtype=torch.float64))
+        sizes = self.operator.with_matrix(self.operator.element_matrix.abs()).apply(ones)
+        scaled = mass.with_matrix(ldexp(mass.element_matrix, -self.exponent)).apply(ones)
+        added, kept = largest(self._solve(torch.stack([sizes, scaled], dim=-1))).unbind(dim=1)
+        return EPSILON * added, kept.clamp(max=1.0)
 
     def _solve(self, loads: Fields) -> Fields:
         # Residuals shrink as they are refined; scaling keeps them clear of the smallest float32 numbers.
