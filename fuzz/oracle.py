@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 DIGITS = 60
-SMALLEST_PIVOT = Decimal("1e-45")  # against the largest: below it a matrix counts as singular
+MORE_DIGITS = 800  # where 60 do not tell a pivot from 0: numbers of an equation can lie 1e600 apart
+SAFE = 15  # digits that a pivot must keep
 FRAME, TRAINED_UNTIL = 2, 20  # seconds
 
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (down, across)
@@ -157,17 +158,16 @@ class Answer:
 
 def solve(case: Case) -> Answer | None:
     """Solve a case; None if its system is singular."""
-    with localcontext(prec=DIGITS, Emax=10**12, Emin=-(10**12)):
-        unknowns = case.free()
-        local = element_matrix(case)
-        system = Banded(unknowns, assemble(case, local))
-        if not system.factorise():
-            return None
-        load = load_vector(case)
-        if case.problem != "heat":
-            solutions = [system.solve(load)]
-            return answer(case, solutions, [0], solutions)
-        return march(case, system, load)
+    for digits in (DIGITS, MORE_DIGITS):
+        with localcontext(prec=digits, Emax=10**12, Emin=-(10**12)):
+            system = Banded(case.free(), assemble(case, element_matrix(case)))
+            if system.factorise(Decimal(10) ** (SAFE - digits)):
+                load = load_vector(case)
+                if case.problem == "heat":
+                    return march(case, system, load)
+                solutions = [system.solve(load)]
+                return answer(case, solutions, [0], solutions)
+    return None
 
 
 def march(case: Case, system: "Banded", load: Vector) -> Answer:
@@ -366,13 +366,13 @@ class Banded:
                 self.rows[i][j] = value
                 self.width = max(self.width, abs(i - j))
 
-    def factorise(self) -> bool:
-        """Eliminate, and keep the factors in place of the rows; False if a pivot is too small."""
+    def factorise(self, smallest: Decimal) -> bool:
+        """Eliminate, and keep the factors in place of the rows; False if a pivot is too small a share of the largest."""
         rows, size, width = self.rows, len(self.rows), self.width + 1
         largest = max((abs(value) for row in rows for value in row), default=Decimal(0))
         for k in range(size):
             pivot, end = rows[k], min(k + width, size)
-            if abs(pivot[k]) <= SMALLEST_PIVOT * largest:
+            if abs(pivot[k]) <= smallest * largest:
                 return False
             for i in range(k + 1, end):
                 if rows[i][k]:

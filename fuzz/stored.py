@@ -741,7 +741,7 @@ def generations(rng: np.random.Generator, folder: Path) -> Attempt:
         elif name == "number":
             number = pick(rng, [0, -1, 1.5, "3", None, 10**12, 10**30, True, np.int64(2)])
         elif name == "scheduler":
-            arguments[name] = pick(rng, ["tcp://127.0.0.1:1", "x", "", 3])
+            arguments[name] = pick(rng, ["x", "", 3])
         else:
             arguments[name] = anything(rng)
     evaluation: dict[str, Any] = {}
