@@ -26,6 +26,12 @@ LARGEST_NETWORK = {
     "head_layers": 64,
     "modes": 64,
     "layers": 64,
+    "sensors": 1024,
+    "cnn_width": 1024,
+    "branch_layers": 64,
+    "basis": 4096,
+    "trunk_width": 4096,
+    "trunk_layers": 64,
 }
 
 
@@ -247,3 +253,43 @@ class FNOConfig(ModelConfig):
     def size_settings(self) -> tuple[str, ...]:
         """Channels, then hidden channels of the head."""
         return ("width", "head_width")
+
+
+@dataclass(frozen=True, repr=False)
+class DeepONetConfig(ModelConfig):
+    """Settings of the DeepONet; the defaults are those of Poisson.
+
+    branch          "flat": a perceptron of all pixels of all channels, as in the paper; "cnn": strided convolutions
+    sensors         pixels along a side of the grid that the flat branch reads; other grids are resampled
+    width           hidden units of the flat branch
+    branch_layers   layers of the flat branch, the output included
+    cnn_width       channels of the first convolution of the cnn branch
+    basis           basis functions
+    trunk_width     hidden units of the trunk
+    trunk_layers    layers of the trunk, the output included
+    """
+
+    branch: Literal["flat", "cnn"] = "flat"
+    sensors: int = 64
+    width: int = 11
+    branch_layers: int = 3
+    cnn_width: int = 16
+    basis: int = 64
+    trunk_width: int = 64
+    trunk_layers: int = 3
+
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "DeepONetConfig":
+        """Return the settings with the parameters of the paper's DeepONet; for heat, with those of its DiSOL."""
+        sizes = {"advection-diffusion": (13, 44), "elasticity": (91, 170), "heat": (9, 48)}
+        if _family(problem) not in sizes:
+            return DeepONetConfig()
+        width, cnn_width = sizes[_family(problem)]
+        return DeepONetConfig(sensors=128, width=width, cnn_width=cnn_width)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Units of the branch, then basis functions."""
+        return ("width" if self.branch == "flat" else "cnn_width", "basis")
