@@ -13,7 +13,7 @@ from disol._checks import listed
 from disol._terms import DOMAIN
 from disol.errors import DisolError
 from disol.models.settings import ModelConfig
-from disol.models.table import count_parameters
+from disol.models.table import count_parameters, count_real_numbers
 from disol.problems import Problem
 
 Weights = Mapping[str, Shaped[Tensor, "..."]]
@@ -56,7 +56,9 @@ class Network(nn.Module, ABC):
 
     def __repr__(self) -> str:
         maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
-        return f"{type(self).__name__}({self.problem.name}: {maps}; {count_parameters(self):,} parameters)"
+        count, reals = count_parameters(self), count_real_numbers(self)
+        size = f"{count:,} parameters" + (f", {reals:,} real numbers" if reals != count else "")
+        return f"{type(self).__name__}({self.problem.name}: {maps}; {size})"
 
     def describe(self) -> str:
         """Return all of its layers as text, which is what torch prints of a module."""

@@ -24,6 +24,14 @@ LARGEST_NETWORK = {
     "attention_kernel": 127,
     "head_width": 4096,
     "head_layers": 64,
+    "modes": 64,
+    "layers": 64,
+    "sensors": 1024,
+    "cnn_width": 1024,
+    "branch_layers": 64,
+    "basis": 4096,
+    "trunk_width": 4096,
+    "trunk_layers": 64,
 }
 
 
@@ -43,6 +51,11 @@ class ModelConfig(ABC):
     @abstractmethod
     def for_problem(cls, problem: str) -> "ModelConfig":
         """Return the default settings for a problem: the published size."""
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Name the settings that a network grows with: the one to change for another size, then those for the rest."""
+        return ("width",) if "width" in self.names() else ()
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -168,8 +181,17 @@ class DiSOLConfig(ModelConfig):
     @classmethod
     def for_problem(cls, problem: str) -> "DiSOLConfig":
         """Return the published settings for a problem; those of Poisson for a problem of one's own."""
-        # One published network serves both Péclet numbers.
-        return PUBLISHED_CONFIGS.get(problem.removesuffix("-low").removesuffix("-high"), DiSOLConfig())
+        return PUBLISHED_CONFIGS.get(_family(problem), DiSOLConfig())
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels of the scales, then hidden channels of the head."""
+        return ("width", "head_width")
+
+
+def _family(problem: str) -> str:
+    """Return under which name a problem has published settings: one network serves both Péclet numbers."""
+    return problem.removesuffix("-low").removesuffix("-high")
 
 
 PUBLISHED_CONFIGS = {
@@ -196,3 +218,78 @@ class UNetConfig(ModelConfig):
         """Return the width, depth and head of the published DiSOL for a problem."""
         disol = DiSOLConfig.for_problem(problem)
         return UNetConfig(disol.width, disol.depth, disol.head_width, disol.head_layers)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels of the scales, then hidden channels of the head."""
+        return ("width", "head_width")
+
+
+@dataclass(frozen=True, repr=False)
+class FNOConfig(ModelConfig):
+    """Settings of the FNO; the defaults are those of Poisson.
+
+    width        channels
+    modes        Fourier modes along each axis, of either sign along the rows
+    layers       Fourier layers
+    head_width   hidden channels of the pointwise head
+    """
+
+    width: int = 16
+    modes: int = 8
+    layers: int = 4
+    head_width: int = 128
+
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "FNOConfig":
+        """Return the settings with the parameters of the paper's FNO; for heat, with those of its DiSOL."""
+        sizes = {"advection-diffusion": (32, 8), "elasticity": (64, 16), "heat": (38, 8)}
+        width, modes = sizes.get(_family(problem), (16, 8))
+        return FNOConfig(width, modes)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels, then hidden channels of the head."""
+        return ("width", "head_width")
+
+
+@dataclass(frozen=True, repr=False)
+class DeepONetConfig(ModelConfig):
+    """Settings of the DeepONet; the defaults are those of Poisson.
+
+    branch          "flat": a perceptron of all pixels of all channels, as in the paper; "cnn": strided convolutions
+    sensors         pixels along a side of the grid that the flat branch reads; other grids are resampled
+    width           hidden units of the flat branch
+    branch_layers   layers of the flat branch, the output included
+    cnn_width       channels of the first convolution of the cnn branch
+    basis           basis functions
+    trunk_width     hidden units of the trunk
+    trunk_layers    layers of the trunk, the output included
+    """
+
+    branch: Literal["flat", "cnn"] = "flat"
+    sensors: int = 64
+    width: int = 11
+    branch_layers: int = 3
+    cnn_width: int = 16
+    basis: int = 64
+    trunk_width: int = 64
+    trunk_layers: int = 3
+
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "DeepONetConfig":
+        """Return the settings with the parameters of the paper's DeepONet; for heat, with those of its DiSOL."""
+        sizes = {"advection-diffusion": (13, 44), "elasticity": (91, 170), "heat": (9, 48)}
+        if _family(problem) not in sizes:
+            return DeepONetConfig()
+        width, cnn_width = sizes[_family(problem)]
+        return DeepONetConfig(sensors=128, width=width, cnn_width=cnn_width)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Units of the branch, then basis functions."""
+        return ("width" if self.branch == "flat" else "cnn_width", "basis")
