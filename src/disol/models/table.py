@@ -86,7 +86,7 @@ def create_model(
     return architecture.network(config, equation)
 
 
-def find_settings(name: str, problem: str | Problem, parameters: float, **settings: Any) -> ModelConfig:
+def find_settings(name: str, problem: "str | Problem", parameters: float, **settings: Any) -> ModelConfig:
     """Find settings with which a model has so many parameters, within 10 %; a complex weight counts once.
 
     Its width changes first and, where a step of it is too long, what else it grows with; the settings given stay.
