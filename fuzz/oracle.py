@@ -367,7 +367,7 @@ class Banded:
                 self.width = max(self.width, abs(i - j))
 
     def factorise(self, smallest: Decimal) -> bool:
-        """Eliminate, the factors in place of the rows; False if a pivot is too small a share of the largest."""
+        """Eliminate, and keep the factors in place of the rows; False if a pivot is too small beside the largest."""
         rows, size, width = self.rows, len(self.rows), self.width + 1
         largest = max((abs(value) for row in rows for value in row), default=Decimal(0))
         for k in range(size):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import disol
+from disol.errors import DisolError
 from disol.fields import DEEPEST, LONGEST, NAMED_FIELDS, read_expression
 
 X, Y = np.meshgrid(np.linspace(0.05, 0.95, 7), np.linspace(0.1, 0.9, 5))
@@ -89,10 +90,38 @@ def test_text_that_is_no_formula_is_an_error(text):
         read_expression(text)
 
 
-@pytest.mark.parametrize("text", ["-" * 450 + "x", "(" * 220 + "x" + ")" * 220, "+".join(["x"] * (DEEPEST + 5))])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 450 + "x",
+        "(" * 220 + "x" + ")" * 220,
+        "+".join(["x"] * (DEEPEST + 5)),
+        "~" * 480 + "x",
+        "not " * 120 + "x",
+        "^".join(["x"] * 240),
+        "x" + "[x" * 160 + "]" * 160,
+        "x" + "(a=x" * 95 + ")" * 95,
+        "x" + ".x" * 240,
+    ],
+)
 def test_deep_nesting_is_an_error(text):
     with pytest.raises(ValueError, match="nested"):
         read_expression(text)
+
+
+@pytest.mark.parametrize("text", ["lambda:" * 70 + "x", "await " * 80 + "x", "[" * 240 + "]" * 240, "f(" * 240])
+def test_what_is_deeply_nested_and_wrong_is_one_line(text):
+    with pytest.raises(DisolError, match="expression"):
+        read_expression(text)
+
+
+@pytest.mark.parametrize("text", ["-" * DEEPEST + "x", "-" * (DEEPEST + 1) + "x", "+".join(["x"] * (DEEPEST + 2))])
+def test_the_deepest_expression_is_read_and_evaluated(text):
+    if text.count("x") + text.count("-") > DEEPEST + 1:
+        with pytest.raises(DisolError, match=f"nested more than {DEEPEST} deep"):
+            read_expression(text)
+    else:
+        assert read_expression(text)(X, Y) == pytest.approx(X)
 
 
 @pytest.mark.parametrize("text", ["1e999", "1" * 400])
@@ -107,7 +136,10 @@ def test_functions_count_what_they_are_given(text):
         read_expression(text)
 
 
-@pytest.mark.parametrize("text", ["1/(x - x)", "9**9**9**9", "log(-x)", "(x - 2)**0.5"])
+@pytest.mark.parametrize(
+    "text",
+    ["1/(x - x)", "9**9**9**9", "99**" * 20 + "99", "exp(exp(exp(99)))", "log(-x)", "(x - 2)**0.5"],
+)
 def test_a_value_that_is_not_finite_is_an_error_that_names_a_point(text):
     domain = np.zeros((8, 8), dtype=bool)
     domain[2, 5] = True

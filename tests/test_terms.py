@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+import disol
 from disol._terms import DOMAIN, FORCE, INITIAL, SOURCE, SUPPORT, TIMES, ChannelLayout, Term, terms_of_kind
+from disol.errors import DisolError
 from disol.geometry.loops import name_loops
 from disol.problems import PROBLEMS
 
@@ -139,6 +141,57 @@ def test_a_named_field_is_told_with_its_formula(term):
     assert term.kind.read(term, "x*y", name_loops(block()))[1] == "x*y"
 
 
+LONG = np.longdouble
+has_long_doubles = pytest.mark.skipif(
+    np.finfo(LONG).max == np.finfo(float).max, reason="long doubles are doubles on this machine"
+)
+
+
+@has_long_doubles
+@pytest.mark.parametrize("as_given", [lambda values: values, lambda values: lambda x, y: values.flat[0] + 0 * x])
+@pytest.mark.parametrize(("exponent", "message"), [(4000, "overflows: .* exceeds 1.8e\\+308"), (-4000, "underflows")])
+def test_what_double_precision_cannot_hold_is_called_overflow_or_underflow(as_given, exponent, message):
+    domain = np.ones((4, 4), bool)
+    values = np.full((4, 4), LONG(10) ** exponent)
+    with pytest.raises(DisolError, match=message):
+        SOURCE.encode(SOURCE.check("source", as_given(values), domain), domain)
+    with pytest.raises(DisolError, match=message):
+        FORCE.check("force_x", values, domain)
+    held = np.zeros((4, 4))
+    held[0] = 1
+    with pytest.raises(DisolError, match=message):
+        disol.solve_exact("poisson", domain=domain, dirichlet=held, source=as_given(values))
+
+
+@has_long_doubles
+def test_long_doubles_within_range_are_rounded():
+    given = np.full((4, 4), LONG(1) / 3)
+    given[0] = 0
+    checked = SOURCE.check("source", given, np.ones((4, 4), bool))
+    assert checked.dtype == np.float64
+    assert (checked == given.astype(float)).all()
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([1e15], "times must not exceed 100000 s, got 1e\\+15 s"),
+        ([2, 10**18], "must not exceed"),
+        (np.full(10**6, 2.0), "times must be at most 10000 numbers, got 1000000"),
+        ([LONG(10) ** 4000], "must not exceed|finite"),
+        ([2.0, np.nan], "finite and not negative"),
+    ],
+)
+def test_times_that_would_take_for_ever_are_refused_before_any_step(times, message, monkeypatch):
+    held = np.zeros((4, 4))
+    held[0] = 1
+    given = {"domain": np.ones((4, 4)), "dirichlet": held, "source": np.ones((4, 4)), "initial": np.ones((4, 4))}
+    monkeypatch.setattr("disol.problems.problem.TransientProblem.frames", None)
+    with pytest.raises(DisolError, match=message) as raised:
+        disol.solve_exact("heat", **given, times=times)
+    assert len(str(raised.value)) < 200
+
+
 def test_times_are_sorted_seconds():
     term, loops = Term("times", TIMES), name_loops(block())
     assert TIMES.read(term, "8, 2,8", loops) == ((2.0, 8.0), "2, 8 s")
@@ -148,3 +201,7 @@ def test_times_are_sorted_seconds():
     for wrong, message in (([], "must be a list of numbers"), ([-1], "not negative"), ([np.inf], "must be finite")):
         with pytest.raises(ValueError, match=message):
             TIMES.check("times", wrong, loops.mask)
+    for text in ("1e15", "2," * 10_000 + "x", ",".join(map(str, range(10_001)))):
+        with pytest.raises(DisolError) as raised:
+            TIMES.read(term, text, loops)
+        assert len(str(raised.value)) < 200

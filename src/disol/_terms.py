@@ -4,6 +4,7 @@ A kind says how a term is checked, shown to a network, stored, turned and mirror
 from text. A problem lists its terms; nothing else lists their names.
 """
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -264,17 +265,23 @@ class Times(Kind):
     """The seconds at which a transient problem is asked for; a network sees one of them, as a constant channel."""
 
     storage = None
+    most: ClassVar[int] = 10_000
+    latest: ClassVar[float] = 1e5
 
     def check(self, name: str, value: Any, domain: Mask) -> tuple[float, ...]:
-        """Read seconds from 0 on."""
+        """Read seconds from 0 on, not more and not later ones than can be solved."""
         del domain
         values = np.atleast_1d(checks.as_array(name, value))
         if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
-            given = repr(value) if values.ndim == 1 else f"shape {values.shape}"
+            given = reprlib.repr(value) if values.ndim == 1 else f"shape {values.shape}"
             raise DisolError(f"{name} must be a list of numbers, got {given}. Pass seconds, such as [2, 8, 14, 20].")
+        if values.size > self.most:
+            raise DisolError(f"{name} must be at most {self.most} numbers, got {values.size}.")
         if not np.isfinite(values).all() or (values < 0).any():
-            raise DisolError(f"{name} must be finite and not negative, got {value!r}. Pass seconds from 0 on.")
-        return tuple(float(seconds) for seconds in values)
+            raise DisolError(f"{name} must be finite and not negative, got {reprlib.repr(value)}.")
+        if values.max() > self.latest:  # every step up to the last one is solved
+            raise DisolError(f"{name} must not exceed {self.latest:g} s, got {values.max():g} s.")
+        return tuple(checks.as_float(name, values).tolist())
 
     def encode(self, value: Any, domain: Mask) -> Pixels:
         """Repeat the share of the trained time everywhere."""
@@ -287,11 +294,11 @@ class Times(Kind):
 
     def read(self, term: Term, text: str, loops: NamedLoops) -> tuple[tuple[float, ...], str]:
         """Read seconds separated by commas, in ascending order."""
-        del loops
         try:
             times = sorted({float(piece) for piece in text.split(",")})
         except ValueError:
-            raise DisolError(f"{term.name} are seconds such as 2,8,20, got {text!r}.") from None
+            raise DisolError(f"{term.name} are seconds such as 2,8,20, got {reprlib.repr(text)}.") from None
+        self.check(term.name, times, loops.mask)
         return tuple(times), ", ".join(f"{time:g}" for time in times) + " s"
 
 

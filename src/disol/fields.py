@@ -11,11 +11,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float
 
+from disol import _checks as checks
 from disol._arrays import Array
 from disol.errors import DisolError
 from disol.grid import Grid, node_means
 
 Points = Float[np.ndarray, "..."]
+
+MOST_TRIES = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +159,26 @@ class SummedField:
 
 
 @dataclass(frozen=True)
+class SeenField:
+    """A kind that is drawn again until it varies over the domain; scaled, the tail of a far bump is one bright pixel.
+
+    least   how much it varies; terms have weights that add up to 1
+    """
+
+    kind: RandomField
+    least: float = 0.05
+
+    def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
+        """Draw one."""
+        x, y = Grid(*domain.shape).pixel_centres()
+        for _ in range(MOST_TRIES):
+            field = self.kind.draw(rng, domain)
+            if np.ptp(field(x, y)[domain]) >= self.least:
+                break
+        return field
+
+
+@dataclass(frozen=True)
 class RaisedField:
     """A kind whose smallest value is not 0 when it is scaled."""
 
@@ -199,10 +222,8 @@ def sample(
             f"The source function must return one value per point, shape {points_x.shape}, got {values.shape}. "
             "Return an array of the shape of x."
         )
-    if not np.isfinite(values).all():
-        raise DisolError("The source function returned NaN or infinite values. Make it finite on the domain.")
     sampled = np.zeros(where.shape)
-    sampled[where] = values
+    sampled[where] = checks.as_float("What the source function returns", values)
     return sampled
 
 
@@ -301,17 +322,21 @@ def read_expression(text: str) -> Expression:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
         raise DisolError(f"Cannot read the expression {written!r}: {reason}. Use {ALLOWED}.") from None
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST + 2):  # names and operators have a piece of their own below them
+        level = [piece for node in level for piece in ast.iter_child_nodes(node)]
+    if level:  # told before any piece is looked at or shown, which takes a call for each level
+        raise DisolError(f"The expression {written!r} is nested more than {DEEPEST} deep. Write a simpler one.")
     _check(tree, written)
     return Expression(written, tree)
 
 
-def _check(node: ast.AST, text: str, depth: int = 0) -> None:
+def _check(node: ast.AST, text: str) -> None:
     """Require that a tree is made of allowed pieces only."""
-    if depth > DEEPEST:
-        raise DisolError(f"The expression {text!r} is nested more than {DEEPEST} deep. Write a simpler one.")
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            _require_float(value, text)
+            if not abs(value) <= sys.float_info.max:
+                raise DisolError(f"A number in the expression {text[:40]!r} is too large. Use numbers below 1e308.")
             pieces: list[ast.expr] = []
         case ast.Name(id=name) if name in ("x", "y", *CONSTANTS):
             pieces = []
@@ -328,13 +353,7 @@ def _check(node: ast.AST, text: str, depth: int = 0) -> None:
         case _:
             raise DisolError(f"{ast.unparse(node)!r} is not allowed in the expression {text!r}. Use {ALLOWED}.")
     for piece in pieces:
-        _check(piece, text, depth + 1)
-
-
-def _require_float(value: int | float, text: str) -> None:
-    """Require that a written number has a size that floats can hold."""
-    if not abs(value) <= sys.float_info.max:
-        raise DisolError(f"A number in the expression {text[:40]!r} is too large. Use numbers below 1e308.")
+        _check(piece, text)
 
 
 def _evaluate(node: ast.expr, names: dict[str, Points]) -> Any:

@@ -16,13 +16,14 @@ from disol.models.pretrained import PRETRAINED
 from disol.training import RunReport
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def start(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
     command = [sys.executable, "-m", "disol", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
 def test_draw_writes_arrays_that_are_the_case(tmp_path):
-    result = run("draw", "poisson", "--seed", "0", "--index", "3", "--shift", "all", "--out", str(tmp_path / "a.npz"))
+    result = start("draw", "poisson", "--seed", "0", "--index", "3", "--shift", "all", "--out", str(tmp_path / "a.npz"))
     assert result.returncode == 0, result.stderr
     written = np.load(tmp_path / "a.npz")
     case = disol.draw("poisson", seed=0, index=3, shift="all")
@@ -31,9 +32,9 @@ def test_draw_writes_arrays_that_are_the_case(tmp_path):
     assert written["field"] == pytest.approx(disol.solve_exact(case).field)
 
 
-def test_draw_takes_conventions_elements_and_the_tightness_of_outlines(tmp_path):
+def test_draw_takes_conventions_elements_and_the_tightness_of_outlines(command, tmp_path):
     options = ["--resolution", "16", "--conventions", "published", "--element", "p1", "--alpha", "0.2"]
-    result = run("draw", "poisson", *options, "--out", str(tmp_path / "a.npz"))
+    result = command("draw", "poisson", *options, "--out", str(tmp_path / "a.npz"))
     assert result.returncode == 0, result.stderr
     written = np.load(tmp_path / "a.npz")
     case = disol.draw("poisson", resolution=16, conventions="published", alpha=0.2)
@@ -43,8 +44,8 @@ def test_draw_takes_conventions_elements_and_the_tightness_of_outlines(tmp_path)
 
 
 @pytest.mark.parametrize("problem", disol.PROBLEMS)
-def test_draw_writes_a_picture_of_every_problem(tmp_path, problem):
-    result = run("draw", problem, "--resolution", "32", "--out", "new/folder/case.png", cwd=tmp_path)
+def test_draw_writes_a_picture_of_every_problem(command, tmp_path, problem):
+    result = command("draw", problem, "--resolution", "32", "--out", "new/folder/case.png")
     assert result.returncode == 0, result.stderr
     assert "new/folder/case.png" in result.stdout
     assert (tmp_path / "new/folder/case.png").read_bytes().startswith(b"\x89PNG")
@@ -72,47 +73,58 @@ def test_draw_writes_a_picture_of_every_problem(tmp_path, problem):
         (["evaluate", "poison", "--data", "file"], "Unknown model 'poison'"),
     ],
 )
-def test_a_wrong_command_is_one_line_and_writes_nothing(tmp_path, arguments, message):
+def test_a_wrong_command_is_one_line_and_writes_nothing(command, tmp_path, arguments, message):
     (tmp_path / "file").touch()
-    result = run(*arguments, cwd=tmp_path)
+    result = command(*arguments)
     assert result.returncode == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_generate_info_and_export_tell_the_same_story(tmp_path):
+def test_generate_info_and_export_tell_the_same_story(command, tmp_path):
     options = ["generate", "poisson", "--cases", "10", "--resolution", "16", "--device", "cpu", "--workers", "1"]
-    made = run(*options, "--out", "cases.h5", cwd=tmp_path)
+    made = command(*options, "--out", "cases.h5")
     assert made.returncode == 0, made.stderr
     assert "10 of 10 cases generated" in made.stdout
-    resumed = run(*options, "--out", "cases.h5", "--resume", cwd=tmp_path).stdout
+    resumed = command(*options, "--out", "cases.h5", "--resume").stdout
     assert "nothing to do" in resumed
     assert "note:" not in resumed
-    mistyped = run(*options, "--out", "case.h5", "--resume", cwd=tmp_path)
+    mistyped = command(*options, "--out", "case.h5", "--resume")
     assert "note: nothing to resume in case.h5: starting a new file" in mistyped.stdout
-    again = run(*options, "--out", "cases.h5", cwd=tmp_path)
+    again = command(*options, "--out", "cases.h5")
     assert again.returncode == 2
     assert "exists already" in again.stderr
-    listed = run("info", "cases.h5", cwd=tmp_path).stdout
+    listed = command("info", "cases.h5").stdout
     assert "train 8, validation 2" in listed
-    exported = run("export", "cases.h5", "--out", "cases.npz", "--split", "train", cwd=tmp_path)
+    exported = command("export", "cases.h5", "--out", "cases.npz", "--split", "train")
     assert exported.returncode == 0, exported.stderr
     assert np.load(tmp_path / "cases.npz")["pattern"].shape == (8, 1, 16, 16)
 
 
-def test_problems_are_listed():
-    listed = run("problems").stdout
+def test_problems_are_listed(command):
+    listed = command("problems").stdout
     assert all(name in listed for name in disol.PROBLEMS)
 
 
-def test_the_version_is_shown():
-    assert run("--version").stdout == f"disol {disol.__version__}\n"
+def test_the_version_is_shown(command):
+    assert command("--version").stdout == f"disol {disol.__version__}\n"
 
 
-def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
-    made = run(
-        "generate", "poisson", "--cases", "10", "--resolution", "16", "--device", "cpu", "--out", "a.h5", cwd=tmp_path
+def test_train_and_evaluate_go_from_a_file_to_a_table(command, tmp_path):
+    made = command(
+        "generate",
+        "poisson",
+        "--cases",
+        "10",
+        "--resolution",
+        "16",
+        "--device",
+        "cpu",
+        "--workers",
+        "0",
+        "--out",
+        "a.h5",
     )
     assert made.returncode == 0, made.stderr
     small = [
@@ -138,24 +150,24 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(tmp_path):
         "cpu",
         *small,
     ]
-    trained = run(*options, cwd=tmp_path)
+    trained = command(*options)
     assert trained.returncode == 0, trained.stderr
     assert "validation loss" in trained.stdout
-    evaluated = run("evaluate", "run", "--data", "a.h5", "--split", "validation", cwd=tmp_path)
+    evaluated = command("evaluate", "run", "--data", "a.h5", "--split", "validation")
     assert evaluated.returncode == 0, evaluated.stderr
     assert "rel_l2" in evaluated.stdout
     assert "note:" not in evaluated.stdout
     assert (tmp_path / "run" / "evaluation" / "evaluation.json").exists()
-    by_default = run("evaluate", "run", "--data", "a.h5", cwd=tmp_path)
+    by_default = command("evaluate", "run", "--data", "a.h5")
     assert by_default.returncode == 0, by_default.stderr
     assert by_default.stdout.startswith(evaluated.stdout.partition("written")[0])
     assert "note: The model was trained on a.h5: its validation split is evaluated by default." in by_default.stdout
-    again = run(*options, cwd=tmp_path)
+    again = command(*options)
     assert again.returncode == 2
     assert len(again.stderr.strip().splitlines()) == 1
-    resumed = run(*options, "--resume", cwd=tmp_path)
+    resumed = command(*options, "--resume")
     assert resumed.stdout == trained.stdout
-    mistyped = run(*options, "--out", "rum", "--resume", cwd=tmp_path)
+    mistyped = command(*options, "--out", "rum", "--resume")
     assert mistyped.stdout.startswith("note: nothing to resume in rum: starting a new run\nrum: validation loss")
 
 
@@ -239,12 +251,12 @@ def test_of_several_processes_the_first_one_speaks(rank, lines, tmp_path, monkey
     assert len(printed.out.splitlines()) == lines
 
 
-def test_models_are_listed_with_their_sizes():
-    assert "128,823" in run("models").stdout
+def test_models_are_listed_with_their_sizes(command):
+    assert "128,823" in command("models").stdout
 
 
-def test_models_are_listed_with_what_comes_trained_and_how_wrong_it_is():
-    lines = run("models").stdout.splitlines()
+def test_models_are_listed_with_what_comes_trained_and_how_wrong_it_is(command):
+    lines = command("models").stdout.splitlines()
     known = {name: load_checkpoint(PRETRAINED / name).metrics["tests"] for name in disol.list_pretrained()}
     kinds = list(dict.fromkeys(kind for errors in known.values() for kind in errors))
     assert {"id", "all", "shapes"} <= set(kinds)
@@ -256,13 +268,13 @@ def test_models_are_listed_with_what_comes_trained_and_how_wrong_it_is():
     assert "Mean rel_l2 by kind of test cases; of heat over 2, 8, 14, 20 s." in lines
 
 
-def test_a_shipped_model_is_measured_and_exported_by_its_name(tmp_path):
-    made = run("generate", "poisson", "--cases", "2", "--out", "a.h5", cwd=tmp_path)
+def test_a_shipped_model_is_measured_and_exported_by_its_name(command, tmp_path):
+    made = command("generate", "poisson", "--cases", "2", "--workers", "0", "--out", "a.h5")
     assert made.returncode == 0, made.stderr
-    evaluated = run("evaluate", "poisson", "--data", "a.h5", cwd=tmp_path)
+    evaluated = command("evaluate", "poisson", "--data", "a.h5")
     assert evaluated.returncode == 0, evaluated.stderr
     assert (tmp_path / "evaluation" / "poisson" / "evaluation.json").exists()
-    exported = run("onnx", "poisson", "--out", "poisson.onnx", cwd=tmp_path)
+    exported = command("onnx", "poisson", "--out", "poisson.onnx")
     assert exported.returncode == 0, exported.stderr
     assert (tmp_path / "poisson.onnx").stat().st_size > 100_000
 
@@ -368,7 +380,7 @@ def test_a_typo_is_told_before_torch_is_imported(arguments, tmp_path):
         "assert not {'torch', 'matplotlib'} & set(sys.modules)\n"
         "if 'possion' in sys.argv: assert 'scipy.sparse' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program, *arguments], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", program, *arguments], check=True)
     assert not list(tmp_path.iterdir())
 
 
@@ -385,15 +397,15 @@ class Mine(torch.nn.Module):
 """
 
 
-def test_a_network_of_ones_own_is_trained_and_evaluated(tmp_path):
-    (tmp_path / "mine.py").write_text(OWN_NETWORK)
+def test_a_network_of_ones_own_is_trained_and_evaluated(command, tmp_path):
+    (tmp_path / "own_of_cli.py").write_text(OWN_NETWORK)
     disol.generate("poisson", 10, tmp_path / "a.h5", resolution=16, workers=0, device="cpu")
-    train = ["train", "poisson", "--data", "a.h5", "--out", "run", "--model", "mine:Mine", "--device", "cpu"]
-    trained = run(*train, "--set", "train.epochs=1", "--set", "train.batch_size=4", cwd=tmp_path)
+    train = ["train", "poisson", "--data", "a.h5", "--out", "run", "--model", "own_of_cli:Mine", "--device", "cpu"]
+    trained = command(*train, "--set", "train.epochs=1", "--set", "train.batch_size=4")
     assert trained.returncode == 0, trained.stderr
-    refused = run("evaluate", "run", "--data", "a.h5", cwd=tmp_path)
+    refused = command("evaluate", "run", "--data", "a.h5")
     assert refused.returncode == 2
-    assert "run holds the weights of a network of your own. Give --network mine:Mine." in refused.stderr
-    evaluated = run("evaluate", "run", "--data", "a.h5", "--network", "mine:Mine", "--device", "cpu", cwd=tmp_path)
+    assert "run holds the weights of a network of your own. Give --model own_of_cli:Mine too." in refused.stderr
+    evaluated = command("evaluate", "run", "--data", "a.h5", "--model", "own_of_cli:Mine", "--device", "cpu")
     assert evaluated.returncode == 0, evaluated.stderr
     assert (tmp_path / "run" / "evaluation" / "evaluation.json").exists()

@@ -1,8 +1,9 @@
 """`disol solve`: the solution, and what is told of it."""
 
-import subprocess
 import sys
 import time
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,12 @@ from PIL import Image
 from printed import SIDE, cells, channel, folder_written
 
 import disol
-from disol.cli import main
-from disol.cli.solve import duration
+from disol.cli.solve import duration, movie_times
 from disol.fields import read_expression
 from disol.geometry import named_shape
 from disol.geometry.loops import name_loops, read_ranges
 from disol.grid import Grid
+from disol.models import save_checkpoint
 from disol.surrogate import verification
 from disol.surrogate.engines import TorchEngine
 
@@ -31,6 +32,7 @@ def test_without_options_the_arrow_with_a_hole_is_solved_and_compared(run):
     assert "note:" not in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_solution_is_that_of_the_written_terms(run):
     formula = "sin(6*x)*y + 1"
     arrays, _ = run(
@@ -45,6 +47,7 @@ def test_the_solution_is_that_of_the_written_terms(run):
     assert arrays["field"] == pytest.approx(expected.prediction.field)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_printed_amplitude_of_the_exact_solution_is_the_exact_one(run):
     _, out = run("--geometry", "square.json", "--dirichlet", "outer", "--source", "constant")
     domain = np.zeros((SIDE, SIDE), dtype=bool)
@@ -54,6 +57,7 @@ def test_the_printed_amplitude_of_the_exact_solution_is_the_exact_one(run):
     assert float(cells(out, "exact")[1]) == pytest.approx(exact.amplitude, rel=1e-3)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
 def test_the_table_shows_the_largest_values_and_errors_of_what_is_shown(run, problem):
     arrays, out = run("--geometry", "square.json", *(["--time", "40,50"] if problem == "heat" else []), problem=problem)
@@ -77,26 +81,26 @@ def seconds(cell: str) -> float:
     return float(number) * {"s": 1.0, "ms": 1e-3}[unit]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("owner", "name", "slow", "quick"),
     [(TorchEngine, "forward", "predicted", "exact"), (verification, "solve_here", "exact", "predicted")],
 )
 def test_the_time_of_the_network_is_told_from_that_of_all_else(run, monkeypatch, owner, name, slow, quick):
-    delay(monkeypatch, owner, name)
-    _, out = run()
-    assert seconds(cells(out, slow)[-2]) >= 3 > seconds(cells(out, quick)[-2])
-
-
-def delay(monkeypatch, owner: object, name: str) -> None:
-    function = getattr(owner, name)
+    function, read_clock, late = getattr(owner, name), time.perf_counter, 0.0
 
     def delayed(*arguments):
-        time.sleep(3.0)
+        nonlocal late
+        late += 1000.0
         return function(*arguments)
 
     monkeypatch.setattr(owner, name, delayed)
+    monkeypatch.setattr(time, "perf_counter", lambda: read_clock() + late)
+    _, out = run()
+    assert seconds(cells(out, slow)[-2]) >= 1000 > seconds(cells(out, quick)[-2])
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("problem", "times"), [("poisson", 1), ("heat", 2)])  # heat once more for its animation
 def test_a_system_is_factorised_once(run, monkeypatch, problem, times):
     factorise, matrices = disol.fem.solve.factorise, []
@@ -110,15 +114,36 @@ def test_a_system_is_factorised_once(run, monkeypatch, problem, times):
     assert len(matrices) == times
 
 
+@pytest.mark.parametrize(
+    ("times", "most", "frames"),
+    [
+        ((3.0, 8.0), 50, (2.0, 3.0, 4.0, 6.0, 8.0)),
+        ((1.0,), 50, (1.0,)),
+        ((20.0,), 3, (8.0, 16.0, 20.0)),
+        ((2.0, 400.0), 50, (2.0, *(8.0 * frame for frame in range(1, 51)))),
+    ],
+)
+def test_an_animation_has_a_frame_every_2_s_or_fewer_of_a_long_time(times, most, frames, monkeypatch):
+    monkeypatch.setattr(sys.modules["disol.cli.solve"], "MOST_FRAMES", most)
+    assert (
+        movie_times(
+            replace(disol.draw("heat", resolution=16), terms={"domain": np.ones((16, 16), bool), "times": times})
+        )
+        == frames
+    )
+
+
 @pytest.mark.parametrize(("seconds", "shown"), [(0.01234, "12.3 ms"), (0.9, "900.0 ms"), (2.0, "2.0 s")])
 def test_times_are_shown_in_their_unit(seconds, shown):
     assert duration(seconds) == shown
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_amplitude_of_a_vector_field_is_that_of_its_components(run):
     assert "max |U_i|" in run("--geometry", "square.json", problem="elasticity")[1]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_elasticity_takes_supports_and_forces(run):
     fixed = ["--fix-x", "outer:0.75-1", "--fix-y", "outer:0.75-1"]
     arrays, out = run("--geometry", "square.json", *fixed, "--force-y", "outer:0.25-0.5=-2.5", problem="elasticity")
@@ -144,6 +169,7 @@ def test_heat_is_solved_at_the_times_asked_for_and_animated(run):
     assert "solution/solution.gif" in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_times_after_the_trained_ones_and_more_than_a_picture_shows_are_named(run):
     usual = "--geometry", "y", "--no-exact"
     assert "note:" not in run(*usual, "--time", "2,4,6,8,10,12,20", problem="heat")[1]
@@ -178,6 +204,7 @@ def picture_width(path: Path) -> int:
         return picture.width
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_solution_gets_a_folder_of_its_own_unless_told_otherwise(run, fails):
     folders = [str(folder_written(run("--no-exact")[1])) for _ in range(3)]
     assert folders == ["solution", "solution-2", "solution-3"]
@@ -201,24 +228,23 @@ def test_an_animation_is_not_overwritten_unless_told_so(run, fails):
     assert Path("movie.gif").stat().st_size > 0
 
 
-def test_a_run_of_a_network_of_ones_own_is_solved_by_it(home, capsys, monkeypatch):
-    Path("mine.py").write_text(OWN_NETWORK)
-    import_and_save = [sys.executable, "-c", SAVE_OWN_NETWORK]
-    subprocess.run(import_and_save, check=True)
-    solve = ["disol", "solve", "--model", "own", "--geometry", "square.json", "--device", "cpu"]
-    monkeypatch.setattr(sys, "argv", solve)
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    assert "own holds the weights of a network of your own. Give --network mine:Mine." in capsys.readouterr().err
-    found = subprocess.run(
-        [sys.executable, "-m", *solve, "--network", "mine:Mine"], capture_output=True, text=True, check=False
-    )
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_of_a_network_of_ones_own_is_solved_by_it(home, command):
+    Path("own_of_solve.py").write_text(OWN_NETWORK)
+    sys.path.insert(0, "")
+    save_checkpoint("own", import_module("own_of_solve").Mine(3, 1), "poisson", resolution=24)
+    options = ["solve", "--model", "own", "--geometry", "square.json", "--device", "cpu"]
+    refused = command(*options)
+    assert refused.returncode == 2
+    assert "own holds the weights of a network of your own. Give --model own_of_solve:Mine too." in refused.stderr
+    found = command(*options, "--model", "own_of_solve:Mine")
     assert found.returncode == 0, found.stderr
     assert "own, trained on 24 x 24" in found.stdout
-    exported = [sys.executable, "-m", "disol", "onnx", "own", "--network", "mine:Mine", "--out", "own.onnx"]
-    subprocess.run(exported, check=True, capture_output=True)
+    exported = command("onnx", "own", "--model", "own_of_solve:Mine", "--out", "own.onnx")
+    assert exported.returncode == 0, exported.stderr
     assert Path("own.onnx").stat().st_size > 0
+    alone = command("solve", "--model", "own_of_solve:Mine")
+    assert "own_of_solve:Mine is a network without weights. Give the folder of its run" in alone.stderr
 
 
 OWN_NETWORK = """
@@ -232,24 +258,18 @@ class Mine(torch.nn.Module):
     def forward(self, inputs):
         return self.layer(inputs) * inputs[:, :1]
 """
-SAVE_OWN_NETWORK = """
-import mine
-from disol.models import save_checkpoint
-save_checkpoint("own", mine.Mine(3, 1), "poisson", resolution=24)
-"""
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_resolution_that_was_not_trained_is_one_note(run):
     notes = [line for line in run("--resolution", "32")[1].splitlines() if line.startswith("note:")]
     assert len(notes) == 1
     assert "24" in notes[0]
 
 
-def test_a_run_is_asked_for_the_resolution_it_was_trained_on(home, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["disol", "solve", "--model", "models/poisson", "--device", "cpu"])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    out = capsys.readouterr().out
-    assert not stopped.value.code
-    assert f"of {SIDE} x {SIDE} pixels" in out
-    assert "note:" not in out
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_is_asked_for_the_resolution_it_was_trained_on(home, command):
+    result = command("solve", "--model", "models/poisson", "--device", "cpu")
+    assert result.returncode == 0
+    assert f"of {SIDE} x {SIDE} pixels" in result.stdout
+    assert "note:" not in result.stdout

@@ -10,6 +10,8 @@ from printed import SIDE, SQUARE, channel
 
 import disol
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_a_random_geometry_is_the_case_of_its_seed(run):
     arrays, _ = run("--geometry", "random:5+topology+source")

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from matplotlib.image import imsave
 from PIL import Image
 
+from disol.errors import DisolError
 from disol.geometry import Raster, named_shape
+from disol.geometry.curve import parts
 from disol.geometry.drawings import area_means, read_drawing
-from disol.geometry.loops import name_loops, pixels_between, read_ranges
+from disol.geometry.loops import LONGEST, name_loops, pixels_between, read_ranges
 from disol.geometry.outline_files import MOST_POINTS, read_outline
 from disol.geometry.shapes import HOLES, OUTLINES
 from disol.grid import Grid
@@ -119,6 +121,52 @@ def test_separate_parts_have_their_own_outer_loops():
 def test_a_range_that_is_not_one_is_an_error_with_an_example(text):
     with pytest.raises(ValueError, match=r"outer:0\.1-0\.3"):
         read_ranges(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["outer:" + 60_000 * "1", "outer:" + (LONGEST - 6) * "1", "o" * LONGEST, "o," * LONGEST]
+)
+def test_a_range_of_any_length_is_refused_in_one_short_line(text):
+    with pytest.raises(DisolError) as raised:
+        name_loops(plate()).mark(read_ranges(text))
+    assert len(str(raised.value)) < 200
+
+
+@given(text=st.text(alphabet="outerhl:0123456789.e-+=, ", max_size=30))
+def test_any_text_is_ranges_or_one_clear_error(text):
+    loops = name_loops(plate())
+    try:
+        values = loops.assign(read_ranges(text, valued=True))
+    except DisolError:
+        return
+    assert values.shape == (20, 20)
+
+
+def test_a_mask_of_specks_is_refused_before_its_loops_are_named():
+    specks = np.indices((100, 100)).sum(axis=0) % 2 == 0
+    with pytest.raises(DisolError, match=r"5000 boundary loops on this grid, at most 2000 .* Remove specks"):
+        name_loops(specks)
+
+
+def test_of_many_loops_some_are_listed():
+    dots = np.zeros((20, 20), dtype=bool)
+    dots[1::4, 1::4] = True
+    loops = name_loops(dots)
+    assert len(loops.loops) == 25
+    assert str(loops).endswith("outer12 (1 pixels) and 13 more")
+    with pytest.raises(DisolError, match=r"The loops are outer, outer2, .* outer12 and 13 more\."):
+        loops.mark(read_ranges("hole1"))
+
+
+@given(seed=st.integers(0, 1000), share=st.floats(0.2, 0.95))
+def test_the_loops_of_a_mask_are_those_of_its_parts(seed, share):
+    mask = np.random.default_rng(seed).random((9, 12)) < share
+    labels, count = parts(mask)
+    loops = name_loops(mask).loops
+    alone = [name_loops(labels == part).loops for part in range(1, count + 1)]
+    outer = [loops["outer" if part == 1 else f"outer{part}"].tolist() for part in range(1, count + 1)]
+    assert outer == [own["outer"].tolist() for own in alone]
+    assert len(loops) == sum(len(own) for own in alone)
 
 
 def test_an_unknown_loop_is_an_error_that_lists_the_known_ones():

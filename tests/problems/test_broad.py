@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 import disol
 from disol._mixture import Mixture
-from disol.fields import ConstantField, LocalField
+from disol.fields import HIGH_FREQUENCY, ConstantField, LocalField, SeenField
 from disol.geometry import Raster, named_shape, parts
+from disol.geometry.placing import PlacedOutlines, Placing, has_prongs
+from disol.geometry.polygons import Slotted
 from disol.geometry.shapes import OUTLINES
 from disol.grid import Grid
 from disol.problems.distribution import Distribution, shifted, with_all
@@ -141,6 +143,29 @@ def test_sources_are_constant_smooth_rough_and_local(broad):
     assert 0.02 < np.mean(local) < 0.2
     raised = [0.02 < source.min() < 0.98 for source in values]
     assert 0.04 < np.mean(raised) < 0.2
+
+
+def test_no_outline_has_prongs_of_one_or_two_pixels():
+    comb = np.zeros((64, 64), bool)
+    comb[30:50, 10:50] = comb[10:30, 10:12] = True
+    assert has_prongs(comb)
+    wedge = np.tri(64, 64, dtype=bool)[:, ::-1] & (np.arange(64) > 20)
+    assert not has_prongs(wedge)
+    combs = PlacedOutlines(Slotted(), Placing(stretch=3.0, turning=0.5, smallest_area=0.1))
+    for seed in range(60):
+        assert not has_prongs(combs.draw(np.random.default_rng(seed)).inside(Grid(64, 64)))
+
+
+def test_a_rough_source_is_never_the_tail_of_a_bump_far_away():
+    domain = np.zeros((64, 64), bool)
+    domain[4:20, 4:20] = True
+    x, y = Grid(64, 64).pixel_centres()
+    spreads = {
+        kind: [np.ptp(kind.draw(np.random.default_rng(seed), domain)(x, y)[domain]) for seed in range(300)]
+        for kind in (HIGH_FREQUENCY, SeenField(HIGH_FREQUENCY))
+    }
+    assert min(spreads[HIGH_FREQUENCY]) < 1e-3
+    assert min(spreads[SeenField(HIGH_FREQUENCY)]) >= 0.05
 
 
 def test_a_quarter_of_the_cases_is_the_training_distribution_and_some_are_all_shifts():

@@ -1,17 +1,21 @@
-"""The command line application, and what its commands share."""
+"""The command line application, and what its commands share.
 
+rich is imported where a table is printed: a misspelt name is to be told at once.
+"""
+
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from disol import __version__
+import disol
 from disol.errors import DisolError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 app = typer.Typer(
     help="Solve PDEs on changing geometries. Start with `disol solve`.",
@@ -20,7 +24,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-console = Console(highlight=False)
 
 # What several commands take.
 ProblemName = Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")]
@@ -31,7 +34,7 @@ Seed = Annotated[int, typer.Option(help="Which sequence of cases.")]
 
 # Some versions of typer bring their own copy of click; this is the base of all usage errors in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-INTERRUPTED = 130
+STOPPED, FAILED, INTERRUPTED = 1, 2, 130  # exit codes
 # Arguments of the library that commands call otherwise.
 _CALLED = {"num_cases": "cases", "overrides": "settings", "path": "out"}
 # How messages of the library name arguments.
@@ -47,25 +50,44 @@ _LISTED = re.compile(r"(?<=\. It takes )[a-z_, ]+(?=\.)")  # It takes dirichlet,
 
 
 def main() -> None:
-    """Run the command; what the caller did wrong is one line and exit code 2, a bug keeps its traceback."""
+    """Run the command; what the caller did wrong or the machine refuses is one line, a bug keeps its traceback."""
+    code = FAILED
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except DisolError as error:
-        fail(as_options(str(error), find_options(sys.argv[1:])))
+        tell(as_options(str(error), find_options(sys.argv[1:])), "error")
     except UsageError as error:
-        fail(getattr(error, "format_message", error.__str__)())  # a usage error names its option only there
+        message = getattr(error, "format_message", error.__str__)()  # a usage error names its option only there
+        if message:  # else it has been shown already
+            tell(message, "error")
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except BrokenPipeError:  # whoever was to read has stopped, as `head` does
+        drop_unprinted()
+        code = STOPPED
+    except (OSError, MemoryError, RecursionError) as error:
+        code = FAILED
+        called = next((word for word in sys.argv[1:] if not word.startswith("-")), "disol")
+        if isinstance(error, OSError):
+            drop_unprinted()
+            where = "" if error.filename is None else f"{error.filename}: "
+            reason = f"{where}{error.strerror or error}"
+        else:
+            trouble = "out of memory" if isinstance(error, MemoryError) else "something is nested too deeply"
+            reason = f"{trouble}, {error}" if str(error) else trouble
+        tell(f"{called} failed: {reason}.", "error")
     if code == INTERRUPTED:
-        Console(stderr=True).print("interrupted; generate and train go on with --resume")
+        typer.echo("interrupted; generate and train go on with --resume", err=True)
     sys.exit(code)
 
 
-def fail(message: str) -> NoReturn:
-    """Print what is wrong, unless it has been shown already, and exit."""
-    if message:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/] {one_line(message)}")
-    sys.exit(2)
+def drop_unprinted() -> None:
+    """Drop what cannot be printed: Python would try once more at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def as_options(message: str, options: Mapping[str, str]) -> str:
@@ -94,28 +116,36 @@ def find_options(arguments: Sequence[str]) -> dict[str, str]:
     return options | {name: options[own] for name, own in _CALLED.items() if own in options}
 
 
-def one_line(message: object) -> str:
-    """Return a message that can be printed as it is."""
-    return escape(" ".join(str(message).split()))
+def tell(message: object, label: Literal["error", "note"] | None = None) -> None:
+    """Print a message in one line, without what a terminal would obey; an error goes to standard error."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(str(message).split()))
+    if label is not None:
+        line = typer.style(f"{label}:", fg="red" if label == "error" else "yellow") + f" {line}"
+    typer.echo(line, err=label == "error", color=False if "NO_COLOR" in os.environ else None)
 
 
-def note(message: object) -> None:
-    """Print something to know in one yellow line."""
-    console.print(f"[yellow]note:[/] {one_line(message)}", soft_wrap=True)
+def print_table(table: "Table") -> None:
+    """Print a table."""
+    from rich.console import Console
+
+    Console(highlight=False).print(table)
 
 
 def print_rows(rows: list[tuple[str, str]]) -> None:
     """Print names and values."""
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in rows:
         table.add_row(name, escape(value))
-    console.print(table)
+    print_table(table)
 
 
 def show_version(asked: bool) -> bool:
     """Print the version and stop, if asked."""
     if asked:
-        console.print(f"disol {__version__}")
+        typer.echo(f"disol {disol.__version__}")
         raise typer.Exit
     return asked
 

@@ -2,10 +2,9 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.table import Column, Table
 
 from disol.cli.app import (
     ConventionsName,
@@ -13,15 +12,13 @@ from disol.cli.app import (
     ProblemName,
     Resolution,
     Seed,
-    console,
     max_symbol,
-    note,
     print_rows,
+    print_table,
+    tell,
 )
 from disol.errors import DisolError
-
-if TYPE_CHECKING:
-    from disol.problems import Solution
+from disol.problems.table import check_problem
 
 SHOWN_TIMES = (2.0, 8.0, 20.0, 50.0)  # seconds, of a transient problem
 PICTURES = (".png", ".pdf", ".svg")
@@ -29,13 +26,15 @@ PICTURES = (".png", ".pdf", ".svg")
 
 def problems() -> None:
     """List the problems."""
+    from rich.table import Column, Table
+
     from disol.problems import PROBLEMS
 
     table = Table(Column("problem", no_wrap=True), "equation", "grid", "inputs", "outputs", box=None, pad_edge=False)
     for problem in PROBLEMS.values():
         grid = f"{problem.resolution} x {problem.resolution}"
         table.add_row(problem.name, problem.equation, grid, ", ".join(problem.channels), ", ".join(problem.fields))
-    console.print(table)
+    print_table(table)
 
 
 def draw(
@@ -58,17 +57,24 @@ def draw(
     ),
 ) -> None:
     """Draw a random case, solve it exactly, and write a picture or arrays."""
+    check_problem(problem)
+    if out.suffix not in (*PICTURES, ".npz"):
+        raise DisolError(f"--out must end in .npz, {', '.join(PICTURES)}, got {str(out)!r}.")
     import numpy as np
 
     from disol.problems import Case, solve_exact
 
-    require_ending(out)
     started = time.perf_counter()
     case = Case.draw(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)
     drawn = time.perf_counter()
     solution = solve_exact(case, element=element, times=None if case.times is None else SHOWN_TIMES)
     solved = time.perf_counter()
-    write(out, solution)
+    if out.suffix == ".npz":
+        solution.save(out)
+    else:
+        from disol.viz import plot_solution, save_figure
+
+        save_figure(plot_solution(solution, managed=False), out)
     sizes = ", ".join(f"{size:.4g}" for size in np.atleast_1d(solution.amplitude))
     height, width = case.grid.pixels
     print_rows(
@@ -101,10 +107,11 @@ def generate(
         raise DisolError(
             f"--backend is local, or dask together with --scheduler ADDRESS, got {backend!r} and {scheduler!r}."
         )
+    check_problem(problem)
     from disol.data import generate as generate_cases
 
     if resume and not out.exists():
-        note(f"nothing to resume in {out}: starting a new file")
+        tell(f"nothing to resume in {out}: starting a new file", "note")
     report = generate_cases(
         problem,
         cases,
@@ -118,7 +125,7 @@ def generate(
         resume=resume,
         scheduler=scheduler,
     )
-    console.print(str(report), soft_wrap=True)
+    typer.echo(report)
 
 
 def info(file: Annotated[Path, typer.Argument(help="A file that `disol generate` wrote.")]) -> None:
@@ -136,23 +143,4 @@ def export(
     """Write a file of cases as plain NumPy arrays."""
     from disol.data import export_npz
 
-    console.print(f"written {export_npz(file, out, split=split)}", soft_wrap=True)
-
-
-def require_ending(out: Path) -> None:
-    """Refuse a file that cannot be written, before any work is done."""
-    if out.suffix not in (*PICTURES, ".npz"):
-        raise DisolError(f"--out must end in .npz, {', '.join(PICTURES)}, got {str(out)!r}.")
-
-
-def write(out: Path, solution: "Solution") -> None:
-    """Write a picture of a case and its solution, or their arrays."""
-    from disol._files import written_whole
-    from disol.viz import plot_solution
-
-    if out.suffix == ".npz":
-        solution.save(out)
-        return
-    figure = plot_solution(solution, managed=False)
-    with written_whole(out) as path:
-        figure.savefig(path, dpi=150)
+    tell(f"written {export_npz(file, out, split=split)}")

@@ -6,37 +6,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
-from disol.cli.app import DeviceName, ProblemName, console, note
+from disol._devices import check_device
+from disol.cli.app import DeviceName, ProblemName, print_table, tell
 from disol.errors import DisolError
+from disol.models.pretrained import find_folder, is_shipped
+from disol.problems.table import check_problem
 
 if TYPE_CHECKING:
     from disol.models import Checkpoint
 
 TrainedModel = Annotated[
-    str, typer.Argument(help="A shipped model (`disol models` lists them) or the folder of a run.")
+    str, typer.Argument(help="A shipped model (`disol models` lists them) or the folder of a run.", metavar="RUN")
 ]
 OwnNetwork = Annotated[
-    str | None, typer.Option(help="package.module:Name of a network of your own, whose weights the run holds.")
+    str | None,
+    typer.Option("--model", help="package.module:Name of a network of your own, whose weights the run holds."),
 ]
 
 
-def find_run(model: str, network: str | None) -> Path:
+def find_run(run: str, network: str | None) -> Path:
     """Return the folder of a trained model; what is wrong with it is told before torch is imported."""
+    folder = find_folder(run)
     from disol.models.card import read_card
-    from disol.models.pretrained import find_folder
 
-    run = find_folder(model)
-    own = read_card(run).model
+    own = read_card(folder).model
     if ":" in own and network is None:
-        raise DisolError(f"{model} holds the weights of a network of your own. Give --network {own}.")
-    return run
+        raise DisolError(f"{run} holds the weights of a network of your own. Give --model {own} too.")
+    return folder
+
+
+def is_own_network(model: str) -> bool:
+    """Tell package.module:Name from the name of a model and from a folder."""
+    return ":" in model and not {"/", "\\"} & set(model)
 
 
 def from_here(network: str | None) -> str | None:
     """Let a network of one's own be imported from the working directory too, as scripts there import theirs."""
-    if network is not None and ":" in network and "" not in sys.path:
+    if network is not None and is_own_network(network) and "" not in sys.path:
         sys.path.insert(0, "")
     return network
 
@@ -61,11 +68,19 @@ def train(
     seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
 ) -> None:
     """Train a model on a file of cases."""
+    check_problem(problem)
+    check_device(device)
+    if model is not None and not is_own_network(model):
+        from disol.models.table import find_model
+
+        find_model(model)
+    if start is not None:
+        find_folder(start)
     from disol.training import train as train_model
 
     is_rank_zero = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun has started
     if is_rank_zero and resume and not (out.exists() and any(out.iterdir())):
-        note(f"nothing to resume in {out}: starting a new run")
+        tell(f"nothing to resume in {out}: starting a new run", "note")
     report = train_model(
         problem,
         data,
@@ -82,8 +97,8 @@ def train(
     )
     if is_rank_zero:
         for message in report.notes:
-            note(message)
-        console.print(str(report), soft_wrap=True)
+            tell(message, "note")
+        typer.echo(report)
 
 
 def evaluate(
@@ -100,21 +115,24 @@ def evaluate(
     device: DeviceName = "auto",
 ) -> None:
     """Measure a model on files of cases: a table, and numbers and pictures in files."""
-    from disol.evaluation import evaluate as evaluate_model
-    from disol.models.pretrained import is_shipped
-
     run = find_run(model, network)
+    check_device(device)
+    from disol._files import require_folder
+    from disol.evaluation import evaluate as evaluate_model
+
     folder = out or (Path("evaluation", model) if is_shipped(model) else run / "evaluation")
+    if out is None:
+        require_folder(folder)  # nothing is written outside of a run because of a link in it
     handle: Path | Checkpoint = run
     if network is not None:
         from disol.models import load_checkpoint
 
         handle = load_checkpoint(run, model=from_here(network))
     evaluation = evaluate_model(handle, data, split=split, device=device, out=folder)
-    console.print(evaluation.table())
+    print_table(evaluation.table())
     for message in evaluation.notes:
-        note(message)
-    console.print(f"written {folder}", soft_wrap=True)
+        tell(message, "note")
+    tell(f"written {folder}")
 
 
 def onnx(
@@ -128,56 +146,44 @@ def onnx(
     run = find_run(model, network)
     from disol.surrogate import export_onnx
 
-    console.print(f"written {export_onnx(run, out, model=from_here(network))}", soft_wrap=True)
+    tell(f"written {export_onnx(run, out, model=from_here(network))}")
 
 
 def models() -> None:
     """List the trained models that come with the package, and every network with its size for each problem."""
+    from rich.table import Column, Table
+
     from disol.models import MODELS, count_parameters, create_model, load_checkpoint
+    from disol.models.known_errors import headline, headline_times
     from disol.models.pretrained import PRETRAINED, list_pretrained
     from disol.problems import PROBLEMS
 
+    def right(heading: str) -> Column:
+        return Column(heading, justify="right", no_wrap=True)
+
     trained = {name: load_checkpoint(PRETRAINED / name) for name in list_pretrained()}
-    kinds = list(dict.fromkeys(kind for each in trained.values() for kind in each.metrics.get("tests", {})))
-    errors = [right(kind) for kind in kinds]
-    shipped = Table(Column("trained model", no_wrap=True), "grid", "conventions", *errors, box=None, pad_edge=False)
+    tests: dict[str, dict[str, Any]] = {name: each.metrics.get("tests", {}) for name, each in trained.items()}
+    kinds = list(dict.fromkeys(kind for own in tests.values() for kind in own))
+    shipped = Table(
+        Column("trained model", no_wrap=True), "grid", "conventions", *map(right, kinds), box=None, pad_edge=False
+    )
     for name, checkpoint in trained.items():
         problem, side = checkpoint.problem.name, checkpoint.resolution
         told = name if name.startswith(problem) else f"{name} ({problem})"
-        shipped.add_row(told, f"{side} x {side}", str(checkpoint.conventions), *known_errors(checkpoint.metrics, kinds))
-    console.print(shipped)
-    console.print(f"Mean rel_l2 by kind of test cases{told_times(trained)}.")
-    console.print()
+        means = [headline(tests[name][kind]) if kind in tests[name] else None for kind in kinds]
+        errors = ["-" if mean is None else f"{mean:.1%}" for mean in means]
+        shipped.add_row(told, f"{side} x {side}", str(checkpoint.conventions), *errors)
+    print_table(shipped)
+    over = {
+        f"; of {name} over {', '.join(f'{time:g}' for time in times)} s"
+        for name, own in tests.items()
+        for test in own.values()
+        if (times := headline_times(test))
+    }
+    typer.echo(f"Mean rel_l2 by kind of test cases{''.join(sorted(over))}.\n")
 
     headings = [right(problem.replace("-", "-\n")) for problem in PROBLEMS]
     table = Table(Column("parameters of", no_wrap=True), *headings, box=None, pad_edge=False)
     for name in MODELS:
         table.add_row(name, *(f"{count_parameters(create_model(name, problem)):,}" for problem in PROBLEMS))
-    console.print(table)
-
-
-def right(heading: str) -> Column:
-    """Return a column of numbers."""
-    return Column(heading, justify="right", no_wrap=True)
-
-
-def known_errors(metrics: dict[str, Any], kinds: list[str]) -> list[str]:
-    """Write the mean errors that a shipped model says it has."""
-    from disol.models.known_errors import headline
-
-    tests = metrics.get("tests", {})
-    errors = [headline(tests[kind]) if kind in tests else None for kind in kinds]
-    return ["-" if mean is None else f"{mean:.1%}" for mean in errors]
-
-
-def told_times(trained: "dict[str, Checkpoint]") -> str:
-    """Say which times the errors of transient problems are means over."""
-    from disol.models.known_errors import headline_times
-
-    told = {
-        f"; of {name} over {', '.join(f'{time:g}' for time in times)} s"
-        for name, checkpoint in trained.items()
-        for test in checkpoint.metrics.get("tests", {}).values()
-        if (times := headline_times(test))
-    }
-    return "".join(sorted(told))
+    print_table(table)

@@ -1,17 +1,23 @@
 """`disol solve`: predict a solution on a geometry, solve the same case exactly, print and draw both."""
 
+import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
-from disol.cli.app import DeviceName, console, max_symbol, note, one_line, print_rows
-from disol.cli.models import OwnNetwork, find_run, from_here
+from disol._devices import check_device
+from disol.cli.app import DeviceName, max_symbol, print_rows, print_table, tell
+from disol.cli.models import find_run, from_here, is_own_network
 from disol.errors import DisolError
+from disol.problems.table import check_problem
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from disol.problems import Case, Solution
     from disol.surrogate import Surrogate, Verification
 
@@ -19,7 +25,6 @@ DEFAULT_PROBLEM = "poisson"
 DEFAULT_FOLDER = Path("solution")
 FILES = ("solution.png", "solution.npz", "solution.gif")
 MOST_FRAMES = 50  # of an animation
-DPI = 150
 _GIVEN = "What is given"
 
 
@@ -94,11 +99,14 @@ def solve(
     seed: Annotated[
         int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=_GIVEN)
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="A run's folder or the name of a shipped model; the problem's own unless given."),
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            help="A run's folder or the name of a shipped model; the problem's own unless given. Where a run holds a "
+            "network of your own, give package.module:Name as a second --model.",
+        ),
     ] = None,
-    network: OwnNetwork = None,
     resolution: Annotated[
         int | None, typer.Option(help="Pixels along a side; as many as the model was trained on unless given.")
     ] = None,
@@ -138,26 +146,29 @@ def solve(
     if animation is not None and animation.exists() and not overwrite:
         raise DisolError(f"{animation} exists already. Choose another --animate, or give --overwrite.")
 
-    # All that is written is read before torch is imported: what is wrong is told at once.
-    from disol._devices import check_device
-    from disol.models.card import CARD, read_card
-    from disol.problems import read_case
-    from disol.problems.table import find_problem
-
+    # All that is written is read before torch is imported, names even before NumPy: what is wrong is told at once.
     check_device(device)
     if problem is not None:
-        find_problem(problem)  # a misspelt problem is not to be looked for among the models
-    name = model or problem or DEFAULT_PROBLEM
+        check_problem(problem)  # a misspelt problem is not to be looked for among the models
+    own = [model for model in models or () if is_own_network(model)]
+    trained = [model for model in models or (problem or DEFAULT_PROBLEM,) if model not in own]
+    if not trained:
+        raise DisolError(f"{own[-1]} is a network without weights. Give the folder of its run as another --model.")
+    name, network = trained[-1], own[-1] if own else None
     run = find_run(name, network)
+    from disol.models.card import CARD, read_card
+    from disol.problems import read_case
+
     card = read_card(run)
-    case = read_case(
-        card.find_problem(run / CARD, problem),
-        geometry,
-        conventions=card.conventions,
-        resolution=card.resolution if resolution is None else resolution,
-        seed=seed,
-        **texts,
-    )
+    with _silenced_decoders():
+        case = read_case(
+            card.find_problem(run / CARD, problem),
+            geometry,
+            conventions=card.conventions,
+            resolution=card.resolution if resolution is None else resolution,
+            seed=seed,
+            **texts,
+        )
     if animation is not None and case.times is None:
         raise DisolError(f"--animate needs a problem with time, got {case.problem}. Use --problem heat.")
 
@@ -179,17 +190,30 @@ def solve(
             *case.origin.items(),
         ]
     )
-    console.print()
-    console.print(results(verified, exact))
-    console.print()
+    typer.echo()
+    print_table(results(verified, exact))
+    typer.echo()
     notes = [*case.notes, *(str(warning.message) for warning in caught)]
     if case.times is not None and len(case.times) > MOST_TIMES:
         notes.append(
             f"solution.png shows {MOST_TIMES} of the {len(case.times)} times, the other files show all of them"
         )
     for message in dict.fromkeys(notes):
-        note(message)
-    console.print(one_line(f"written {', '.join(map(str, written))}"), soft_wrap=True)
+        tell(message, "note")
+    tell(f"written {', '.join(map(str, written))}")
+
+
+@contextmanager
+def _silenced_decoders() -> Iterator[None]:
+    """Keep libtiff, which tells what is wrong with a picture by itself, from standard error: one line is enough."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def choose_folder(out: Path | None, overwrite: bool) -> Path:
@@ -204,8 +228,10 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
     return out
 
 
-def results(verified: "Verification", with_exact: bool) -> Table:
+def results(verified: "Verification", with_exact: bool) -> "Table":
     """Return what was found as a table."""
+    from rich.table import Column, Table
+
     from disol.viz.errors import percent
 
     prediction, exact = verified.prediction, verified.exact
@@ -225,8 +251,7 @@ def write(
     surrogate: "Surrogate", verified: "Verification", folder: Path, animation: Path | None, with_exact: bool
 ) -> list[Path]:
     """Write the picture, the arrays and, where there is time, the animation."""
-    from disol._files import written_whole
-    from disol.viz import animate, plot_comparison, plot_solution
+    from disol.viz import animate, plot_comparison, plot_solution, save_figure
 
     picture, arrays, gif = (folder / name for name in FILES)
     written = [picture, arrays]
@@ -238,8 +263,7 @@ def write(
         figure = plot_comparison(verified.prediction, verified.exact, managed=False)
     else:
         figure = plot_solution(verified.prediction, managed=False)
-    with written_whole(picture) as path:
-        figure.savefig(path, dpi=DPI)
+    save_figure(figure, picture)
     verified.save(arrays)
     return written
 

@@ -18,7 +18,7 @@ Loop = Int[np.ndarray, "_ 2"]
 
 
 def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:
-    """Return the boundary pixels of a mask as closed loops of (row, column), the outer loop first.
+    """Return the boundary pixels of a mask as closed loops of (row, column), of each part the outer loop first.
 
     The walk follows the sides between marked and unmarked pixels with the domain on its right. Consecutive
     pixels touch (at a side or a corner); a part one pixel thin is passed on both sides, so it appears twice.
@@ -43,15 +43,15 @@ def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:
         successors.update(zip((side * pixels + here).tolist(), following.tolist(), strict=True))
     loops = []
     # The first top side in reading order lies on the outer loop, and dictionaries keep their order.
-    while successors:
-        start = next(iter(successors))
+    for start in list(successors):
         walk, side = [], start
         while side in successors:
             walk.append(side % pixels)
             side = successors.pop(side)
-        visited = np.array(walk)
-        visited = visited[visited != np.append(visited[-1], visited[:-1])] if len(set(walk)) > 1 else visited[:1]
-        loops.append(np.stack(np.divmod(visited, width), axis=1) - 1)
+        if walk:
+            visited = np.array(walk)
+            visited = visited[visited != np.append(visited[-1], visited[:-1])] if len(set(walk)) > 1 else visited[:1]
+            loops.append(np.stack(np.divmod(visited, width), axis=1) - 1)
     return loops
 
 

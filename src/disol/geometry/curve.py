@@ -30,8 +30,11 @@ def fill(points: Float[np.ndarray, "point 2"], grid: Grid) -> Bool[np.ndarray, "
     start_x, start_y = np.repeat(x[side], rows_crossed), np.repeat(y[side], rows_crossed)
     column = np.ceil(start_x + (row - start_y) * np.repeat(slope, rows_crossed))
     column = np.clip(column, 0, grid.width).astype(int)
-    crossings = np.bincount(row * (grid.width + 1) + column, minlength=grid.height * (grid.width + 1))
-    return np.logical_xor.accumulate(crossings.reshape(grid.height, -1) % 2 == 1, axis=1)[:, :-1]
+    top, bottom = level.min(), level.max()  # a small hole of a large grid touches few of its rows
+    crossings = np.bincount((row - top) * (grid.width + 1) + column, minlength=(bottom - top) * (grid.width + 1))
+    filled = np.zeros(grid.pixels, dtype=bool)
+    filled[top:bottom] = np.logical_xor.accumulate(crossings.reshape(-1, grid.width + 1) % 2 == 1, axis=1)[:, :-1]
+    return filled
 
 
 @dataclass(frozen=True, eq=False)

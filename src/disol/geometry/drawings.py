@@ -1,35 +1,49 @@
 """Domains that a user painted: dark is the domain, red and blue mark its boundary, white and clear are outside."""
 
+import re
+import warnings
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float
-from matplotlib.image import imread
+from jaxtyping import Bool, Float, Float32, UInt8
+from PIL import Image, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
+from disol._files import read_regular
 from disol.errors import DisolError
 from disol.geometry.curve import eroded, parts
 from disol.grid import Grid
 
-Image = Float[np.ndarray, "height width"]
 Mask = Bool[np.ndarray, "height width"]
 
-COLOURS = ("red", "blue")
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
 MOST_PIXELS = 4096  # along a side
+MOST_BYTES = 2**25
+MOST_SEGMENTS = 20_000  # of a PNG or JPEG file; some hundreds are usual, and decoders take long for millions
+MOST_SCANS = 200  # of a JPEG file, each over all its pixels; progressive ones have about ten
+TILE_SIDES = (322, 323)  # tags of TIFF
+BMP_RUNS = (1, 2)  # codes of compression: runs of 8 or 4 bits
+
+Colour = Literal["red", "blue"]
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A square picture as three layers with values from 0 to 1.
+    """A square picture.
 
-    ink    how dark or colourful a pixel is: 1 belongs to the domain, 0 does not
-    red    1 where it is red or magenta
-    blue   1 where it is blue or magenta
+    ink        how dark or colourful a pixel is: 1 belongs to the domain, 0 does not
+    red        where it is red or magenta
+    blue       where it is blue or magenta
+    is_first   its file holds further pictures, as that of an animation does
     """
 
-    ink: Image
-    red: Image
-    blue: Image
+    ink: Float32[np.ndarray, "side side"]
+    red: Bool[np.ndarray, "side side"]
+    blue: Bool[np.ndarray, "side side"]
+    is_first: bool = False
 
     def mask(self, grid: Grid) -> Mask:
         """Mark the pixels of a grid that are covered by ink at least by half."""
@@ -41,54 +55,90 @@ class Drawing:
         sizes = np.bincount(parts(dark)[0][dark])
         return int((sizes >= max(1.0, dark.size / (grid.height * grid.width))).sum())
 
-    def painted(self, colour: str, grid: Grid) -> Mask:
+    def painted(self, colour: Colour, grid: Grid) -> Mask:
         """Mark the pixels of the domain that a colour covers by half or, on the boundary, touches.
 
         A line much thinner than a pixel of the grid is thus seen on the boundary, where markers belong.
         """
-        mask = self.mask(grid)
-        covered = area_means((self.red if colour == "red" else self.blue) > 0.5, grid)
+        mask, covered = self.mask(grid), area_means(getattr(self, colour), grid)
         return mask & ((covered >= 0.5) | ((covered > 1e-9) & ~eroded(mask)))
 
-    def shows(self, colour: str) -> bool:
+    def shows(self, colour: Colour) -> bool:
         """Tell whether a colour occurs."""
-        return bool(((self.red if colour == "red" else self.blue) > 0.5).any())
+        return bool(getattr(self, colour).any())
 
 
 def read_drawing(path: str | Path) -> Drawing:
     """Read a picture; one that is not square is centred in a square with nothing around it."""
+    content = read_regular(path, MOST_BYTES)
     try:
-        pixels = np.asarray(imread(path))
-    except OSError as error:
-        raise DisolError(f"Cannot read {path}: {error.strerror or 'not a picture'}. Give a PNG file.") from error
-    except (ValueError, SyntaxError) as error:
-        raise DisolError(f"Cannot read {path} as a picture: {error}. Give a PNG file.") from error
-    if max(pixels.shape[:2]) > MOST_PIXELS:
-        raise DisolError(f"{path} is wider or higher than {MOST_PIXELS} pixels. Make it smaller.")
-    largest = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "iu" else 1.0  # PNG comes as floats already
-    values = pixels / largest
-    if values.ndim == 2:
-        values = np.repeat(values[:, :, None], 3, axis=2)
-    red, green, blue = np.moveaxis(values[:, :, :3], 2, 0)
-    opacity = values[:, :, 3] if values.shape[2] == 4 else np.ones_like(red)
-    layers = {
-        "ink": 1 - np.minimum(np.minimum(red, green), blue),
-        "red": np.clip(red - green, 0, 1) * (red >= 0.6 * np.maximum(red, blue)),
-        "blue": np.clip(blue - green, 0, 1) * (blue >= 0.6 * np.maximum(red, blue)),
-    }
-    return Drawing(**{name: squared(opacity * layer) for name, layer in layers.items()})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd metadata, and of sizes that are refused here
+            _require_few_segments(content)
+            with Image.open(BytesIO(content), formats=FORMATS) as picture:
+                if max(picture.size) > MOST_PIXELS:  # as the header says: nothing has been decoded yet
+                    raise Image.DecompressionBombError
+                _require_plain(picture)
+                layers = _read_layers(picture)
+                is_first = bool(getattr(picture, "is_animated", False))
+    except Image.DecompressionBombError:
+        raise DisolError(f"{path} is wider or higher than {MOST_PIXELS} pixels. Make it smaller.") from None
+    except UnidentifiedImageError:
+        raise DisolError(f"Cannot read {path}: it is no picture, or damaged. Save it again as PNG.") from None
+    except Exception as error:  # decoders raise whatever a damaged file leads them to
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DisolError(f"Cannot read {path} as a picture: {reason}. Save it again as PNG.") from error
+    height, width = layers["ink"].shape
+    side = max(height, width)
+    top, left = (side - height) // 2, (side - width) // 2
+    around = (top, side - height - top), (left, side - width - left)
+    return Drawing(**{name: np.pad(layer, around) for name, layer in layers.items()}, is_first=is_first)
 
 
-def squared(image: Image) -> Float[np.ndarray, "side side"]:
-    """Centre an image in a square of zeros."""
-    side = max(image.shape)
-    top, left = (side - image.shape[0]) // 2, (side - image.shape[1]) // 2
-    framed = np.zeros((side, side))
-    framed[top : top + image.shape[0], left : left + image.shape[1]] = image
-    return framed
+def _require_few_segments(content: bytes) -> None:
+    """Refuse what a decoder would take minutes for, a JPEG of many scans or a file of very many segments."""
+    segments = 0
+    if content.startswith(b"\xff\xd8"):
+        if content.count(b"\xff\xda") > MOST_SCANS:
+            raise ValueError(f"it has more than {MOST_SCANS} scans")
+        segments = sum(1 for _ in re.finditer(rb"\xff[^\x00\xd0-\xd7\xff]", content))  # other than in pixels
+    elif content.startswith(b"\x89PNG"):
+        place = 8
+        while place + 4 <= len(content) and segments <= MOST_SEGMENTS:
+            place += 12 + int.from_bytes(content[place : place + 4], "big")
+            segments += 1
+    if segments > MOST_SEGMENTS:
+        raise ValueError(f"it has more than {MOST_SEGMENTS} segments")
 
 
-def area_means(image: Image | Mask, grid: Grid) -> Float[np.ndarray, "rows columns"]:
+def _require_plain(picture: Image.Image) -> None:
+    """Refuse TIFF tiles that are larger than the picture may be, and BMP runs, which are decoded slowly."""
+    if isinstance(picture, TiffImageFile) and max(picture.tag_v2.get(tag, 0) for tag in TILE_SIDES) > MOST_PIXELS:
+        raise Image.DecompressionBombError
+    if picture.format == "BMP" and picture.info.get("compression") in BMP_RUNS:
+        raise ValueError("BMP files of compressed runs are not read")
+
+
+def _read_layers(picture: Image.Image) -> dict[str, Float32[np.ndarray, "height width"] | Mask]:
+    """Decode a picture into its ink and its colours."""
+    if picture.mode.startswith(("I", "F")):  # shades of grey in more than 8 bits
+        largest = 1.0 if picture.mode == "F" else 65535.0
+        grey = np.asarray(picture, np.float32) / np.float32(largest)
+        if not ((grey >= 0) & (grey <= 1)).all():
+            raise ValueError(f"its shades of grey must lie in [0, {largest:g}]")
+        return {"ink": 1 - grey, "red": np.zeros(grey.shape, bool), "blue": np.zeros(grey.shape, bool)}
+    red, green, blue, opacity = np.moveaxis(np.asarray(picture.convert("RGBA")), 2, 0)
+    opaque = opacity / np.float32(255**2)
+
+    def marked(colour: UInt8[np.ndarray, "height width"], other: UInt8[np.ndarray, "height width"]) -> Mask:
+        stands_out = np.where(colour > green, colour - green, 0) * opaque > 0.5
+        return stands_out & (5 * colour.astype(np.uint16) >= 3 * other.astype(np.uint16))
+
+    ink = (255 - np.minimum(np.minimum(red, green), blue)) * opaque
+    return {"ink": ink, "red": marked(red, blue), "blue": marked(blue, red)}
+
+
+def area_means(image: Float[np.ndarray, "height width"] | Mask, grid: Grid) -> Float[np.ndarray, "rows columns"]:
     """Average a picture over each pixel of a grid, counting picture pixels by the area that lies in it."""
     return overlaps(image.shape[0], grid.height) @ image.astype(float) @ overlaps(image.shape[1], grid.width).T
 

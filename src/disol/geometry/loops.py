@@ -1,6 +1,7 @@
 """Boundary loops by name, and ranges of them written as text: `outer:0.1-0.3,hole1`."""
 
 import re
+import reprlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,10 @@ from disol.geometry.curve import parts
 
 Mask = Bool[np.ndarray, "height width"]
 
-NUMBER = r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?"
+LONGEST = 10_000  # characters of ranges
+MOST_LOOPS = 2000
+MOST_LISTED = 12
+NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:e[-+]?[0-9]+)?"
 RANGE = re.compile(rf"(?P<loop>[a-z]+[0-9]*)(?::(?P<start>{NUMBER})-(?P<end>{NUMBER}))?(?:=(?P<value>[-+]?{NUMBER}))?")
 
 
@@ -29,15 +33,19 @@ class LoopRange:
 def read_ranges(text: str, *, valued: bool = False) -> tuple[LoopRange, ...]:
     """Read `LOOP`, `LOOP:FROM-TO` or, where ranges may have values, `LOOP:FROM-TO=VALUE`, separated by commas."""
     example = "outer:0.1-0.3=-1" if valued else "outer:0.1-0.3"
+    if len(text) > LONGEST:
+        raise DisolError(f"Boundary ranges have at most {LONGEST} characters, got {len(text)}.")
     ranges = []
     for piece in text.split(","):
         match = RANGE.fullmatch(piece.strip().lower())
         if match is None or (match["value"] is not None and not valued):
-            raise DisolError(f"A boundary range is written like {example!r} or 'hole1', got {piece.strip()!r}.")
+            shown = reprlib.repr(piece.strip())
+            raise DisolError(f"A boundary range is written like {example!r} or 'hole1', got {shown}.")
         start, end = float(match["start"] or 0), float(match["end"] or 1)
         if max(start, end) > 1 or start == end:
             raise DisolError(
-                f"A boundary range goes from one fraction in [0, 1] to a different one, got {piece.strip()!r}. "
+                "A boundary range goes from one fraction in [0, 1] to a different one, "
+                f"got {reprlib.repr(piece.strip())}. "
                 f"Write it like {example!r}; '0.9-0.1' passes through the start."
             )
         ranges.append(LoopRange(match["loop"], start, end, float(match["value"]) if match["value"] else None))
@@ -65,21 +73,44 @@ class NamedLoops:
         for wanted in ranges:
             if wanted.loop not in self.loops:
                 raise DisolError(
-                    f"There is no boundary loop {wanted.loop!r} on this grid. The loops are {', '.join(self.loops)}."
+                    f"There is no boundary loop {reprlib.repr(wanted.loop)} on this grid. "
+                    f"The loops are {list_some(list(self.loops))}."
                 )
             rows, columns = pixels_between(self.loops[wanted.loop], wanted.start, wanted.end).T
             values[rows, columns] = 1.0 if wanted.value is None else wanted.value
         return values
 
+    def __str__(self) -> str:
+        return list_some([f"{name} ({len(loop)} pixels)" for name, loop in self.loops.items()])
+
 
 def name_loops(mask: Mask) -> NamedLoops:
     """Trace and name the boundary loops of a mask."""
-    labels, count = parts(mask)
-    traced = [[from_the_top(loop) for loop in trace_boundary(labels == part)] for part in range(1, count + 1)]
-    loops = {"outer" if part == 0 else f"outer{part + 1}": loops[0] for part, loops in enumerate(traced)}
-    holes = sorted((hole for loops in traced for hole in loops[1:]), key=lambda hole: tuple(hole[0]))
+    traced = trace_boundary(mask)
+    if len(traced) > MOST_LOOPS:
+        raise DisolError(
+            f"The domain has {len(traced)} boundary loops on this grid, at most {MOST_LOOPS} are named. "
+            "Remove specks from it, and fill small holes."
+        )
+    labels, _ = parts(mask)
+    outer: dict[int, Loop] = {}
+    holes = []
+    for loop in map(from_the_top, traced):
+        part = int(labels[tuple(loop[0])])
+        if part in outer:
+            holes.append(loop)
+        else:
+            outer[part] = loop
+    holes.sort(key=lambda hole: tuple(hole[0]))
+    loops = {"outer" if part == 1 else f"outer{part}": loop for part, loop in outer.items()}
     loops.update({f"hole{number}": hole for number, hole in enumerate(holes, start=1)})
     return NamedLoops(mask, loops)
+
+
+def list_some(names: list[str]) -> str:
+    """List names, of many the first ones."""
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(names[:MOST_LISTED]) + more
 
 
 def from_the_top(loop: Loop) -> Loop:

@@ -1,20 +1,27 @@
 """Domains that a user wrote down as polygons in a JSON file."""
 
 import json
+import reprlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from disol._checks import is_number
+from disol._files import read_regular
 from disol.errors import DisolError
-from disol.geometry.curve import Curve, Geometry
+from disol.geometry.curve import Curve, Geometry, fill
 from disol.grid import Grid
 
 Points = Float[np.ndarray, "point 2"]
 
 MARGIN = 0.05  # left on every side of an outline that is fitted into the square
+MOST_BYTES = 2**23
+MOST_HOLES = 1000
 MOST_POINTS = 2000  # of one polygon; every pair of sides is tested for crossing
+MOST_POINTS_TOGETHER = 20_000
+FARTHEST = 1e100  # coordinates; the squares of larger ones are no numbers, and so are the quotients of smaller ones
 JUDGED_ON = Grid(256, 256)
 EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
 
@@ -29,16 +36,18 @@ def read_outline(path: str | Path) -> tuple[Geometry, bool]:
     """
     outer, *holes = read_polygons(Path(path))
     low, high = outer.min(axis=0), outer.max(axis=0)
+    for number, points in enumerate(holes, start=1):
+        # Pixels alone would not tell: those of the square know nothing of what lies beside it.
+        if ((points < low) | (points > high)).any():
+            raise DisolError(f"Hole {number} of {path} reaches outside the outer polygon. Move it inside.")
     fitted = bool((low < 0).any() or (high > 1).any())
     if fitted:
         scale = (1 - 2 * MARGIN) / float((high - low).max())
         outer, *holes = (0.5 + scale * (points - 0.5 * (low + high)) for points in (outer, *holes))
     geometry = Geometry(Curve(outer), tuple(map(Curve, holes)))
-    inside = geometry.outer.inside(JUDGED_ON)
-    low, high = outer.min(axis=0), outer.max(axis=0)
-    for number, (hole, points) in enumerate(zip(geometry.holes, holes, strict=True), start=1):
-        # Pixels alone would not tell: those of the square know nothing of what lies beside it.
-        if ((points < low) | (points > high)).any() or (hole.inside(JUDGED_ON) & ~inside).any():
+    outside = ~geometry.outer.inside(JUDGED_ON)
+    for number, hole in enumerate(geometry.holes, start=1):
+        if (fill(hole.points, JUDGED_ON) & outside).any():
             raise DisolError(f"Hole {number} of {path} reaches outside the outer polygon. Move it inside.")
     return geometry, fitted
 
@@ -46,11 +55,13 @@ def read_outline(path: str | Path) -> tuple[Geometry, bool]:
 def read_polygons(path: Path) -> list[Points]:
     """Read the outer polygon and the holes of a file, y downwards."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DisolError(f"Cannot read {path}: {error.strerror}. Give the path of a JSON file.") from error
-    except (ValueError, RecursionError) as error:
+        content = json.loads(read_regular(path, MOST_BYTES).decode())
+    except DisolError:
+        raise
+    except ValueError as error:
         raise DisolError(f"{path} is not JSON: {error}. Write {EXPECTED}.") from error
+    except RecursionError:
+        raise DisolError(f"{path} is nested too deeply. Write {EXPECTED}.") from None
     if isinstance(content, dict) and content.get("type") == "Feature":
         content = content.get("geometry")
     if isinstance(content, dict) and content.get("type") == "Polygon":
@@ -62,6 +73,11 @@ def read_polygons(path: Path) -> list[Points]:
         rings, up = None, False
     if not isinstance(rings, list) or not rings:
         raise DisolError(f"{path} must hold {EXPECTED}. Rewrite it so.")
+    if len(rings) > 1 + MOST_HOLES:
+        raise DisolError(f"{path} must have at most {MOST_HOLES} holes, got {len(rings) - 1}. Drop some.")
+    count = sum(len(ring) for ring in rings if isinstance(ring, list))
+    if count > MOST_POINTS_TOGETHER:
+        raise DisolError(f"{path} must have at most {MOST_POINTS_TOGETHER} points, got {count}. Drop some.")
     names = ["The outer polygon", *(f"Hole {number}" for number in range(1, len(rings)))]
     numbers = (2, 3) if up else (2,)  # points of GeoJSON may have an altitude
     polygons = [read_polygon(f"{name} of {path}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
@@ -70,21 +86,18 @@ def read_polygons(path: Path) -> list[Points]:
 
 def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
     """Read one closed polygon, whose last point may repeat the first; of the numbers of a point the first two count."""
-    try:
-        written = [tuple(map(float, point)) for point in ring]
-    except (TypeError, ValueError, OverflowError):
-        written = [()]
-    if any(len(point) not in numbers for point in written):
-        raise DisolError(f"{name} must be a list of points [x, y], got {str(ring)[:60]}. Rewrite it so.")
-    points = np.array([point[:2] for point in written])
-    if not np.isfinite(points).all():
-        raise DisolError(f"{name} has coordinates that are not finite. Replace them.")
-    if len(points):
-        points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
+    is_list = isinstance(ring, list) and all(isinstance(point, list) and len(point) in numbers for point in ring)
+    if not is_list or not all(is_number(coordinate) for point in ring for coordinate in point):
+        raise DisolError(f"{name} must be a list of points [x, y], got {reprlib.repr(ring)}. Rewrite it so.")
+    # Compared before they become floats, which whole numbers can be too large for.
+    if not all(abs(coordinate) <= FARTHEST for point in ring for coordinate in point[:2]):
+        raise DisolError(f"{name} has coordinates that are not finite, or beyond {FARTHEST:g}. Replace them.")
+    points = np.array([point[:2] for point in ring], dtype=float).reshape(-1, 2)
+    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
     if not 3 <= len(points) <= MOST_POINTS:
         raise DisolError(f"{name} must have 3 to {MOST_POINTS} different points, got {len(points)}. Add or drop some.")
-    extent = points.max(axis=0) - points.min(axis=0)
-    curve = Curve((points - points.min(axis=0)) / extent.max())
+    extent = float((points.max(axis=0) - points.min(axis=0)).max())
+    curve = Curve((points - points.min(axis=0)) / max(extent, 1 / FARTHEST))
     if curve.crosses_itself():
         raise DisolError(f"{name} crosses or touches itself. Order its points along the boundary, each once.")
     if abs(curve.signed_area) < 1e-9:

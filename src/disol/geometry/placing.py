@@ -19,6 +19,8 @@ SIZES_PER_HOLE = 4
 SMALLEST_HOLE = 4  # pixels of the grid that outlines are judged on
 SMALLEST_DOMAIN = 0.06  # of the square
 POINTS_PER_HOLE = 64  # that are looked at to see whether it fits
+# Pixels of that grid by which what is thinner than three of them may stick out: room for sharp corners, not for prongs.
+LONGEST_THIN = 6
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,16 @@ class PlacedOutlines:
         """Draw one that a grid can show."""
         for _ in range(MOST_TRIES):
             curve = Curve(self.placing.draw(rng, self.kind.draw(rng)))
-            if is_sound(curve, JUDGED_ON):
+            if is_sound(curve, JUDGED_ON) and not has_prongs(curve.inside(JUDGED_ON)):
                 return curve
         raise DisolError(f"No sound outline came out of {MOST_TRIES} draws of {self}. Let its kinds be less slender.")
+
+
+def has_prongs(mask: Room) -> bool:
+    """Tell whether parts of one or two pixels across stick out further than sharp corners do."""
+    from scipy import ndimage  # noqa: PLC0415  it takes longer to import than all of NumPy
+
+    return bool(ndimage.distance_transform_cdt(~eroded(mask), "taxicab")[mask].max() > LONGEST_THIN)
 
 
 @dataclass(frozen=True)

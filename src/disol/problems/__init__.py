@@ -1,28 +1,48 @@
-"""One value per PDE, the cases of it, and their exact solutions."""
+"""One value per PDE, the cases of it, and their exact solutions.
 
-from disol._terms import DOMAIN, FORCE, INITIAL, SOURCE, SUPPORT, TIMES, Term
-from disol.problems.case import Case, draw
-from disol.problems.problem import Problem, TransientProblem
-from disol.problems.reading import read_case
-from disol.problems.solution import Solution
-from disol.problems.solve import solve_exact, system
-from disol.problems.table import PROBLEMS
+Names are imported on first use, so that a misspelt one is told before NumPy and SciPy are imported.
+"""
 
-__all__ = [
-    "DOMAIN",
-    "FORCE",
-    "INITIAL",
-    "PROBLEMS",
-    "SOURCE",
-    "SUPPORT",
-    "TIMES",
-    "Case",
-    "Problem",
-    "Solution",
-    "Term",
-    "TransientProblem",
-    "draw",
-    "read_case",
-    "solve_exact",
-    "system",
-]
+from typing import TYPE_CHECKING
+
+from disol._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from disol._terms import DOMAIN as DOMAIN
+    from disol._terms import FORCE as FORCE
+    from disol._terms import INITIAL as INITIAL
+    from disol._terms import SOURCE as SOURCE
+    from disol._terms import SUPPORT as SUPPORT
+    from disol._terms import TIMES as TIMES
+    from disol._terms import Term as Term
+    from disol.problems.case import Case as Case
+    from disol.problems.case import draw as draw
+    from disol.problems.problem import Problem as Problem
+    from disol.problems.problem import TransientProblem as TransientProblem
+    from disol.problems.reading import read_case as read_case
+    from disol.problems.solution import Solution as Solution
+    from disol.problems.solve import solve_exact as solve_exact
+    from disol.problems.solve import system as system
+    from disol.problems.table import PROBLEMS as PROBLEMS
+
+_PUBLIC_NAMES = {
+    **dict.fromkeys(("DOMAIN", "FORCE", "INITIAL", "SOURCE", "SUPPORT", "TIMES", "Term"), "._terms"),
+    "PROBLEMS": "table",
+    "Case": "case",
+    "Problem": "problem",
+    "Solution": "solution",
+    "TransientProblem": "problem",
+    "draw": "case",
+    "read_case": "reading",
+    "solve_exact": "solve",
+    "system": "solve",
+}
+
+__all__ = [*_PUBLIC_NAMES]  # noqa: PLE0604
+
+__getattr__ = lazy_names(__name__, _PUBLIC_NAMES)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(_PUBLIC_NAMES)

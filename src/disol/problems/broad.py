@@ -11,6 +11,7 @@ from disol.fields import (
     LocalField,
     RaisedField,
     RandomField,
+    SeenField,
     SummedField,
 )
 from disol.geometry.placing import PlacedDomains, PlacedHoles, PlacedOutlines, Placing
@@ -90,13 +91,14 @@ LOADED: Mixture[SegmentKind] = Mixture(
     )
 )
 
+ROUGH = SeenField(HIGH_FREQUENCY)
 FIELDS: Mixture[RandomField] = Mixture(
     (
         (0.15, ConstantField()),
         (0.2, IN_DISTRIBUTION),
         (0.15, RaisedField(IN_DISTRIBUTION)),
-        (0.2, HIGH_FREQUENCY),
-        (0.05, RaisedField(HIGH_FREQUENCY)),
+        (0.2, ROUGH),
+        (0.05, RaisedField(ROUGH)),
         (0.15, LocalField()),
         (0.05, SummedField(IN_DISTRIBUTION, HIGH_FREQUENCY)),
         (0.05, SummedField(IN_DISTRIBUTION, LocalField())),

@@ -1,5 +1,7 @@
 """Cases written by people: a geometry by name or in a file, boundary conditions as ranges, fields as formulas."""
 
+import re
+import reprlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from jaxtyping import Bool
 from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, TIMES, Support, Term, terms_of_kind
 from disol.errors import DisolError
-from disol.geometry.curve import largest_part, parts
+from disol.geometry.curve import fill, largest_part, parts
 from disol.geometry.loops import NamedLoops, name_loops
 from disol.grid import Grid
 from disol.problems.case import SMALLEST_RESOLUTION, Case
@@ -19,6 +21,7 @@ from disol.problems.problem import Problem
 from disol.problems.table import find_conventions, find_problem
 
 LARGEST_RESOLUTION = 1024
+LONGEST = 4096  # characters of a path
 LATEST = 1000.0  # seconds; every step of 2 s up to the last is solved
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
 NEAR_EDGE = 3  # rows of pixels
@@ -52,9 +55,11 @@ def read_case(
     problem = find_problem(problem)
     conventions = find_conventions(conventions, problem)
     names = [term.name for term in problem.terms[1:]]
-    for name in terms:
+    for name, text in terms.items():
         if name not in names:
             raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
+        if not isinstance(text, str):
+            raise DisolError(f"{name} must be a text, got {reprlib.repr(text)}. Give numbers to Case.from_arrays.")
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
     if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
         raise DisolError(
@@ -63,7 +68,8 @@ def read_case(
         )
     found = _find_geometry(problem, conventions, str(geometry), side, seed)
     loops = name_loops(found.terms["domain"])
-    read, origin, notes = {"domain": loops.mask}, {"geometry": _describe(str(geometry), loops)}, [*found.notes]
+    shown = f"{geometry}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
+    read, origin, notes = {"domain": loops.mask}, {"geometry": shown}, [*found.notes]
     for term in problem.terms[1:]:
         group = terms_of_kind(problem.terms, term.kind) if term.kind in (SUPPORT, FORCE) else [term]
         asked = any(each.name in terms for each in group)
@@ -77,12 +83,6 @@ def read_case(
         raise DisolError(f"times are seconds from 0 to {LATEST:g}, got {origin['times']}.")
     case = Case.from_arrays(problem, conventions=conventions, **read)
     return replace(case, geometry=found.geometry, origin=origin, notes=tuple(notes))
-
-
-def _describe(geometry: str, loops: NamedLoops) -> str:
-    height, width = loops.mask.shape
-    names = ", ".join(f"{name} ({len(loop)} pixels)" for name, loop in loops.loops.items())
-    return f"{geometry}, {loops.mask.mean():.0%} of {height} x {width} pixels; loops {names}"
 
 
 def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loops: NamedLoops) -> tuple[Any, str]:
@@ -99,6 +99,8 @@ def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loo
 
 def _find_geometry(problem: Problem, conventions: Conventions, geometry: str, side: int, seed: int | None) -> Case:
     """Find a geometry: drawn at random, named, or in a file; it may bring terms along, and is not checked."""
+    if len(geometry) > LONGEST:
+        raise DisolError(f"geometry must be a name or a path of at most {LONGEST} characters, got {len(geometry)}.")
     kind, _, rest = geometry.partition(":")
     ending = Path(geometry).suffix.lower()
     from_file = ending in (*OUTLINE_ENDINGS, *PICTURE_ENDINGS)
@@ -118,7 +120,7 @@ def _find_geometry(problem: Problem, conventions: Conventions, geometry: str, si
         return case
     if kind == "random":
         number, *factors = rest.split("+")
-        if not (number.isascii() and number.isdigit()) or any(factor.startswith("shape:") for factor in factors):
+        if not re.fullmatch("[0-9]{1,20}", number) or any(factor.startswith("shape:") for factor in factors):
             raise DisolError(f"A random geometry is written like random:7 or random:7+all, got {geometry!r}.")
         drawn_seed, shift = int(number), ",".join(factors) or None
     else:
@@ -141,9 +143,10 @@ def _read_outline(path: str, grid: Grid, problem: Problem, conventions: Conventi
     notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if fitted else []
     whole = geometry.outer.inside(grid).copy()
     for number, hole in enumerate(geometry.holes, start=1):
-        pixels = hole.inside(grid)
+        pixels = fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand
         whole &= ~pixels
-        pieces = parts(pixels)[1]
+        rows = np.flatnonzero(pixels.any(axis=1))
+        pieces = parts(pixels[rows.min(initial=0) : rows.max(initial=0) + 1])[1]
         if pieces == 0:
             notes.append(f"hole {number} of {path} is too small for this grid: it holds the centre of no pixel")
         elif pieces > 1:
@@ -157,16 +160,17 @@ def _read_outline(path: str, grid: Grid, problem: Problem, conventions: Conventi
 
 def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventions) -> Case:
     """Read a picture: dark is the domain, and colours mark supports."""
-    from disol.geometry.drawings import read_drawing  # noqa: PLC0415  matplotlib is slow to import
+    from disol.geometry.drawings import read_drawing  # noqa: PLC0415  slow to import
 
     drawing = read_drawing(path)
     if not (drawing.ink >= 0.5).any():
         raise DisolError(f"Dark pixels are the domain, but none of {path} is darker than mid-grey. Paint it black.")
     terms: dict[str, Any] = {"domain": drawing.mask(grid)}
     drawn, seen = drawing.count_parts(grid), parts(terms["domain"])[1]
-    notes: tuple[str, ...] = ()
+    notes = (f"{path} holds several pictures: the first one counts",) if drawing.is_first else ()
     if drawn not in (0, seen):
-        notes = (f"parts of the domain: {drawn} in {path}, {seen} on this grid; lines thinner than a pixel are lost",)
+        lost = f"parts of the domain: {drawn} in {path}, {seen} on this grid; lines thinner than a pixel are lost"
+        notes = (*notes, lost)
     colours = {term.name: Support.paints[term.component] for term in terms_of_kind(problem.terms, SUPPORT)}
     if not any(drawing.shows(colour) for colour in colours.values()):
         unpainted = {"unpainted": " or ".join(dict.fromkeys(colours.values()))}

@@ -1,20 +1,38 @@
 """The table of problems, and finding problems and conventions by name."""
 
+import sys
 from collections.abc import Mapping
-from typing import TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
 
 from disol.errors import DisolError
 from disol.problems.conventions import CONVENTIONS, Conventions
-from disol.problems.elasticity import ELASTICITY
-from disol.problems.heat import HEAT
-from disol.problems.problem import Problem
-from disol.problems.scalar import ADVECTION_DIFFUSION_HIGH, ADVECTION_DIFFUSION_LOW, POISSON
 
-PROBLEMS: dict[str, Problem] = {
-    problem.name: problem for problem in (POISSON, ADVECTION_DIFFUSION_LOW, ADVECTION_DIFFUSION_HIGH, ELASTICITY, HEAT)
+if TYPE_CHECKING:
+    from disol.problems.problem import Problem
+
+    PROBLEMS: dict[str, Problem]
+
+# Where each problem is: its name is looked up here before it is imported, which takes NumPy.
+_WHERE = {
+    "poisson": "scalar:POISSON",
+    "advection-diffusion-low": "scalar:ADVECTION_DIFFUSION_LOW",
+    "advection-diffusion-high": "scalar:ADVECTION_DIFFUSION_HIGH",
+    "elasticity": "elasticity:ELASTICITY",
+    "heat": "heat:HEAT",
 }
 
 Value = TypeVar("Value")
+
+
+def __getattr__(name: str) -> object:
+    """Import the problems when `PROBLEMS`, a plain dict of them by their names, is first asked for."""
+    if name != "PROBLEMS":
+        raise AttributeError(f"{__name__} has no {name!r}.")
+    places = {known: where.split(":") for known, where in _WHERE.items()}
+    problems = {known: getattr(import_module(f"disol.problems.{at}"), value) for known, (at, value) in places.items()}
+    globals()["PROBLEMS"] = problems
+    return problems
 
 
 def find(kind: str, name: object, table: Mapping[str, Value]) -> Value:
@@ -24,12 +42,20 @@ def find(kind: str, name: object, table: Mapping[str, Value]) -> Value:
     return table[name]
 
 
-def find_problem(problem: str | Problem) -> Problem:
+def find_problem(problem: "str | Problem") -> "Problem":
     """Return a problem by its name; a problem of one's own is returned as it is."""
-    return problem if isinstance(problem, Problem) else find("problem", problem, PROBLEMS)
+    if not isinstance(problem, str) and isinstance(problem, import_module("disol.problems.problem").Problem):
+        return problem
+    check_problem(problem)
+    return sys.modules[__name__].PROBLEMS[problem]
 
 
-def find_conventions(name: str | Conventions, problem: Problem) -> Conventions:
+def check_problem(name: object) -> None:
+    """Require the name of a problem, without importing any."""
+    find("problem", name, globals().get("PROBLEMS", _WHERE))
+
+
+def find_conventions(name: str | Conventions, problem: "Problem") -> Conventions:
     """Return conventions by their name, if a problem can be discretised by them."""
     conventions = name if isinstance(name, Conventions) else find("conventions", name, CONVENTIONS)
     if conventions.name not in problem.known_conventions:

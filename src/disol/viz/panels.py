@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from io import BytesIO
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -14,6 +16,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from disol._files import written_whole
 from disol.grid import node_means
 
 Image = Shaped[np.ndarray, "height width"]
@@ -24,6 +27,7 @@ Values = Shaped[np.ndarray, "..."]
 DOMAIN_COLOUR = "#d9dee6"
 FRAME_COLOUR = "#b0b6c0"
 PANEL = 2.3  # inches
+DPI = 150  # of a picture in a file
 GAP = "   "  # between the pieces of a title
 LARGEST_MOTION = 0.08  # of a deformed body, as a share of the grid's height
 SIGN_CHANGE = 0.1  # share of the largest value that both signs must reach; less is the error of a prediction
@@ -246,6 +250,14 @@ def new_figure(size: tuple[float, float], *, managed: bool) -> Figure:
     if not managed:
         return Figure(figsize=size, layout="constrained")
     return import_module("matplotlib.pyplot").figure(FigureClass=PyplotFigure, figsize=size, layout="constrained")
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a picture in the format that its ending says, whole or not at all."""
+    picture = BytesIO()  # drawn before anything is written: writers of pictures do not end well on a full device
+    figure.savefig(picture, format=Path(path).suffix[1:], dpi=DPI)
+    with written_whole(path) as temporary:
+        temporary.write_bytes(picture.getvalue())
 
 
 class PyplotFigure(Figure):
