@@ -26,8 +26,8 @@ from typing import Any
 
 RESULTS = Path("build/fuzz")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-PATIENCE = 20.0  # seconds until the processes of a run that was hit must have ended
-LONGEST = 300.0  # seconds of a run
+PATIENCE = 60.0  # seconds until the processes of a run that was hit must have ended
+LONGEST = 900.0  # seconds of a run
 WHILE_WRITING = 0.8  # of the signals come after the first file is there
 GENERATE = """
 import signal, sys

@@ -125,8 +125,10 @@ def main() -> None:
         os.dup2(log, stream)
     faulthandler.enable()
     sys.path.insert(0, str(Path(module).parent))
-    generators: Mapping[str, Generator] = importlib.import_module(Path(module).stem).GENERATORS
     os.environ["DISOL_FUZZ_TEMPLATES"] = str(base / "templates")
+    table = importlib.import_module(Path(module).stem)
+    generators: Mapping[str, Generator] = table.GENERATORS
+    table.prepare()
     size = memory("VmSize") + HEADROOM
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
