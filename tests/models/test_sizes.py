@@ -15,6 +15,10 @@ PAPER = {
     ("deeponet", "advection-diffusion-high"): 0.66e6,
     ("deeponet", "elasticity"): 7.49e6,
     ("deeponet", "heat"): 0.745e6,
+    ("geo-fno", "poisson"): 0.18e6,
+    ("geo-fno", "advection-diffusion-high"): 0.51e6,
+    ("geo-fno", "elasticity"): 7.52e6,
+    ("geo-fno", "heat"): 0.745e6,
 }
 FREE = [name for name in MODELS if name != "disol-amplitude"]
 

@@ -32,6 +32,8 @@ LARGEST_NETWORK = {
     "basis": 4096,
     "trunk_width": 4096,
     "trunk_layers": 64,
+    "latent": 1024,
+    "deformation_width": 4096,
 }
 
 
@@ -293,3 +295,43 @@ class DeepONetConfig(ModelConfig):
     def size_settings(self) -> tuple[str, ...]:
         """Units of the branch, then basis functions."""
         return ("width" if self.branch == "flat" else "cnn_width", "basis")
+
+
+@dataclass(frozen=True, repr=False)
+class GeoFNOConfig(ModelConfig):
+    """Settings of the Geo-FNO; the defaults are those of Poisson.
+
+    width               channels
+    modes               Fourier modes along each axis, of either sign along the rows
+    layers              spectral layers: to the latent grid, on it, and back
+    latent              points along a side of the latent grid
+    deformation_width   hidden units of the network that deforms the domain
+    head_width          hidden channels of the pointwise head
+    """
+
+    width: int = 16
+    modes: int = 8
+    layers: int = 5
+    latent: int = 64
+    deformation_width: int = 64
+    head_width: int = 128
+
+    smallest: ClassVar[Mapping[str, int]] = {"layers": 2}
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.latent < 2 * self.modes:
+            raise DisolError(f"latent must be at least 2 modes = {2 * self.modes}, got {self.latent}.")
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "GeoFNOConfig":
+        """Return the settings with the parameters of the paper's Geo-FNO, else with those of its DiSOL."""
+        sizes = {"advection-diffusion": (28, 8), "elasticity": (54, 16), "heat": (34, 8)}
+        width, modes = sizes.get(_family(problem), (16, 8))
+        return GeoFNOConfig(width, modes)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels, then hidden channels of the head."""
+        return ("width", "head_width")

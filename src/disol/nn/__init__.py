@@ -8,7 +8,7 @@ from disol.nn.mixing import ChannelMixing, SqueezeExcitation
 from disol.nn.points import perceptron, pixel_centres
 from disol.nn.readout import Readout, SpatialAttention, pointwise_head
 from disol.nn.scales import PoolDown, SkipGate, StridedDown, Upsample
-from disol.nn.spectral import FourierLayer, SpectralConvolution
+from disol.nn.spectral import FourierLayer, SpectralConvolution, evaluate_modes, lowest_modes
 
 __all__ = [
     "ChannelMixing",
@@ -28,7 +28,9 @@ __all__ = [
     "coarsen",
     "convolution_block",
     "domain_mean",
+    "evaluate_modes",
     "group_norm",
+    "lowest_modes",
     "perceptron",
     "pick_channels",
     "pixel_centres",

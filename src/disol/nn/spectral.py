@@ -30,10 +30,7 @@ class SpectralConvolution(nn.Module):
         """Convolve."""
         height, width = features.shape[2:]
         with torch.autocast(features.device.type, enabled=False):
-            spectrum = torch.fft.rfft2(features.float(), norm="forward")
-            rows, columns = min(self.modes, height // 2), min(self.modes, (width + 1) // 2)
-            lowest = torch.cat([spectrum[:, :, :rows, :columns], spectrum[:, :, height - rows :, :columns]], dim=2)
-            return evaluate_modes(self.mix(lowest), height, width)
+            return evaluate_modes(self.mix(lowest_modes(features.float(), self.modes)), height, width)
 
     def mix(
         self, spectrum: Complex[Tensor, "batch in_channel rows columns"]
@@ -43,6 +40,16 @@ class SpectralConvolution(nn.Module):
         weight = torch.view_as_complex(self.weight)
         kept = torch.cat([weight[0, :rows, :columns], weight[1, self.modes - rows :, :columns]])
         return torch.einsum("bikl,klio->bokl", spectrum, kept)
+
+
+def lowest_modes(
+    features: Float[Tensor, "batch channel height width"], modes: int
+) -> Complex[Tensor, "batch channel rows columns"]:
+    """v̂ₖ, the mean of v e^{−2πi k·x} over a grid, of rows k₁ = 0 … m − 1, −m … −1 and columns k₂ = 0 … m − 1."""
+    height, width = features.shape[2:]
+    rows, columns = min(modes, height // 2), min(modes, (width + 1) // 2)
+    spectrum = torch.fft.rfft2(features, norm="forward")[..., :columns]
+    return torch.cat([spectrum[:, :, :rows], spectrum[:, :, height - rows :]], dim=2)
 
 
 def evaluate_modes(
