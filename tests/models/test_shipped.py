@@ -14,6 +14,26 @@ from disol.problems import draw
 
 # Of cases 0 and 1 of seed 7: the mean of the last field over the grid, and its values at three pixels.
 PREDICTED = {
+    "advection-diffusion-high": [
+        0.32405506,
+        0.45941276,
+        0.54081644,
+        0.71009739,
+        0.22019176,
+        0.76226838,
+        0.5885533,
+        0.64570537,
+    ],
+    "advection-diffusion-low": [
+        0.33027391,
+        0.51110993,
+        0.54301707,
+        0.71055756,
+        0.2635045,
+        0.90083392,
+        0.75957146,
+        0.81822793,
+    ],
     "advection-diffusion-high-paper": [
         0.32339723,
         0.45572186,
