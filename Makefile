@@ -4,27 +4,31 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := src tests benchmarks examples release
+CODE := src tests benchmarks examples release fuzz
+# LOCK=requirements.lock installs the versions that the tests last passed with, instead of the newest.
+CONSTRAINTS := $(if $(LOCK),--constraint $(LOCK))
+MINUTES ?= 5
 # One thread per process: the test runner already uses every core.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test check fuzz bench docs lock clean
 
 help:
 	@echo "make demo    solve a case by a trained model and exactly, write a picture"
 	@echo "make test    lint, types, import layers and tests"
 	@echo "make check   the same without the tests"
+	@echo "make fuzz    look for inputs that break it, for MINUTES=5"
 	@echo "make bench   measure against the rivals"
 	@echo "make docs    draw the pictures of the documentation, write its pages of results and names"
 
 $(VENV)/installed: pyproject.toml
 	@echo "Installing into $(VENV); this takes a few minutes the first time."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) --editable .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) --editable ".[dev]"
 	@touch $@
 
 demo: $(VENV)/installed
@@ -39,6 +43,9 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python fuzz/campaign.py --minutes $(MINUTES)
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/reference_solver.py --write docs/benchmarks/reference-solver.md
 	$(BIN)/python benchmarks/pixel_geometry.py --write docs/benchmarks/pixel-geometry.md
@@ -51,6 +58,9 @@ docs: $(VENV)/installed-dev
 		cp $$folder/solution.png docs/images/solve.png && rm -r $$folder
 	$(BIN)/python release/results.py
 	$(BIN)/python release/python_page.py
+
+lock: $(VENV)/installed-dev
+	$(BIN)/python release/lock.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache solution solution-[0-9]*

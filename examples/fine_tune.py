@@ -8,6 +8,7 @@ import numpy as np
 import disol
 
 SIDE = 64  # the grid of the model
+MODEL = "poisson-paper"  # which has seen no holes
 PARTS = 80
 EPOCHS = 10
 
@@ -34,8 +35,8 @@ with tempfile.TemporaryDirectory() as folder:
     disol.data.write_cases("poisson", parts, own)  # solved exactly; the first 80 % train, the others validate
     disol.generate("poisson", PARTS, drawn, seed=1, workers=0)  # the distribution that the model was trained on
     changes = [f"train.epochs={EPOCHS}", "train.batch_size=16"]
-    report = disol.train("poisson", own, run, start="poisson", overrides=changes)
-    before, after = ([mean_error(model, path) for path in (own, drawn)] for model in ("poisson", run))
+    report = disol.train("poisson", own, run, start=MODEL, overrides=changes)
+    before, after = ([mean_error(model, path) for path in (own, drawn)] for model in (MODEL, run))
 
 print(*report.notes)
 print(f"in distribution: {before[1]:.4f} before, {after[1]:.4f} after")

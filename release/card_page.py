@@ -11,6 +11,7 @@ from disol.problems.problem import TRAINED_UNTIL
 from wording import kind_of, number, over_times, page, percent, table, training_sentence, wrap
 
 STATISTICS = ("median", "mean", "p95")
+ERRORS = ("field_error", "amplitude_error")
 
 
 def write_card(name: str, card: Card, metrics: dict[str, Any]) -> str:
@@ -81,26 +82,28 @@ def errors_table(tests: dict[str, Any]) -> str:
 
 
 def solved_paragraphs(tests: dict[str, Any]) -> list[str]:
-    """Give the errors of physical solutions, where they were measured."""
-    rows = [
-        [
-            kind_of(test),
-            str(test["solved"]["cases"]),
-            *(percent(test["solved"]["field_error"][each]) for each in STATISTICS),
-        ]
-        for test in tests.values()
-        if "solved" in test
-    ]
-    if not rows:
+    """Give the errors of physical fields, where they were measured."""
+    solved = {kind_of(test): test["solved"] for test in tests.values() if "solved" in test}
+    if not solved:
         return []
-    explained = (
-        "Physical fields by `model.verify`, each the multiple of the prediction that is nearest to the solution of "
-        "the discrete system: relative L2 errors, which every verification holds (`verified.error`). Amplitudes are "
-        "those of the system, so they have no error."
-    )
+    if all(each["sized_by"] == "system" for each in solved.values()):
+        explained = (
+            "Physical fields by `model.predict`, which sizes what the network gives by the discrete system, without "
+            "solving it: errors relative to the exact solution, in L2 and of max |U|."
+        )
+    else:
+        explained = (
+            "Physical fields by `model.verify`, each the multiple of the prediction that is nearest to the solution of "
+            "the discrete system: relative errors in L2 (`verified.error`) and of max |U|."
+        )
     if any("frames" in test for test in tests.values()):
         explained += f" Each case is at one time, drawn from every 2 s up to {TRAINED_UNTIL:g} s."
-    return [explained, table(["test cases", "cases", *STATISTICS], rows)]
+    rows = [
+        [kind, str(each["cases"]), *(percent(each[error][name]) for error in ERRORS for name in STATISTICS)]
+        for kind, each in solved.items()
+    ]
+    heading = ["test cases", "cases", "L2 median", "mean", "p95", "max \\|U\\| median", "mean", "p95"]
+    return [explained, table(heading, rows)]
 
 
 def limits(card: Card, tests: dict[str, Any]) -> Iterator[str]:

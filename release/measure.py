@@ -1,6 +1,6 @@
 """Measuring a model on test files: the errors of its patterns, and of the physical fields it solves for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import islice
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 
 import disol
-from disol import Case, DisolError, Problem, Surrogate
+from disol import Case, DisolError, Problem, Solution, Surrogate
 from disol._devices import find_device
 from disol.data import Store, open_store
 from disol.data.recipe import Recipe
@@ -21,6 +21,7 @@ from disol.evaluation.metrics import measure_patterns
 from disol.evaluation.report import file_as_dict
 from disol.models import Checkpoint, Handle
 from disol.problems.table import find_conventions
+from disol.surrogate.prediction import is_sized_by_its_system
 
 # Relative. Two solvers agree to 1e-10 (docs/benchmarks/agreement.md) and amplitudes are stored in float64, so a case
 # that differs by more is another one.
@@ -42,11 +43,29 @@ def summary_of(file: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_fields(checkpoint: Checkpoint, path: Path, num_cases: int, device: str) -> dict[str, Any]:
-    """Verify a model on the first cases of a file, and summarise the errors of physical fields."""
-    surrogate = disol.load(checkpoint, device=device)
+    """Verify a model on the first cases of a file, which must be drawn again as they were."""
     drawn = islice(drawn_again(open_store(path), checkpoint.problem), num_cases)
-    errors = [field_error(surrogate, case, stored) for case, stored in drawn]
-    return {"cases": len(errors), "field_error": asdict(summarise(errors))}
+    return measure_cases(disol.load(checkpoint, device=device), drawn)
+
+
+def measure_cases(
+    surrogate: Surrogate, drawn: Iterable[tuple[Case, Float[np.ndarray, "..."] | None]]
+) -> dict[str, Any]:
+    """Verify a model on cases, and summarise the errors of physical fields and of their largest values."""
+    fields, largest = [], []
+    for case, stored in drawn:
+        verified = surrogate.verify(case)
+        if stored is not None:
+            require_amplitude(verified.exact, stored)
+        fields.append(float(verified.error))
+        predicted, exact = (np.abs(solution.field).max() for solution in (verified.prediction, verified.exact))
+        largest.append(abs(predicted / exact - 1))
+    return {
+        "cases": len(fields),
+        "sized_by": "system" if is_sized_by_its_system(surrogate.problem) else "solution",
+        "field_error": asdict(summarise(fields)),
+        "amplitude_error": asdict(summarise(largest)),
+    }
 
 
 def drawn_again(store: Store, problem: Problem) -> Iterator[tuple[Case, Float[np.ndarray, "..."]]]:
@@ -63,16 +82,13 @@ def drawn_again(store: Store, problem: Problem) -> Iterator[tuple[Case, Float[np
         yield recipe.draw(index), amplitude
 
 
-def field_error(surrogate: Surrogate, case: Case, stored: Float[np.ndarray, "..."]) -> float:
-    """Verify a prediction of a case, whose amplitude must be that of its file, and return its error."""
-    verified = surrogate.verify(case)
-    amplitude = verified.exact.amplitude
-    if not np.allclose(amplitude, stored, rtol=AMPLITUDE_TOLERANCE, atol=0.0):
+def require_amplitude(exact: Solution, stored: Float[np.ndarray, "..."]) -> None:
+    """Require a case whose amplitude is that of its file."""
+    if not np.allclose(exact.amplitude, stored, rtol=AMPLITUDE_TOLERANCE, atol=0.0):
         raise DisolError(
-            f"Case {case.index} of seed {case.seed} must have the amplitude {stored} of its file, got {amplitude}. "
-            "Generate the file again by this version."
+            f"Case {exact.case.index} of seed {exact.case.seed} must have the amplitude {stored} of its file, got "
+            f"{exact.amplitude}. Generate the file again by this version."
         )
-    return float(verified.error)
 
 
 def measure_samples(models: dict[str, Checkpoint], path: Path, device: str) -> dict[str, Any]:

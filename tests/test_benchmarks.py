@@ -169,7 +169,7 @@ def test_batches_are_timed_and_written_down(tmp_path: Path, capsys: pytest.Captu
     sizes = ["--cases", "4", "--resolution", "32", "--device", "cpu", "--seconds", "0"]
     batches.main([*sizes, "--problems", "poisson", "heat", "--compiled", "--out", str(out), "--write", str(page)])
     rows = json.loads(out.read_text())
-    assert [row["problem"] for row in rows] == ["poisson"] * 4 + ["heat"] * 4
+    assert [row["problem"] for row in rows] == ["poisson"] * 6 + ["heat at 20 s"] * 6 + ["heat at 2, 8, 14, 20 s"] * 6
     assert {row["way"] for row in rows} >= {batches.SOLVER, batches.EXACT}
     assert all(0 < row["seconds"] < row["first"] * 100 for row in rows)
     assert "| poisson | 4 | " in page.read_text()

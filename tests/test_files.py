@@ -2,6 +2,8 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from disol._files import (
     INCOMING,
+    claimed,
     drop_unfinished,
     read_current,
     read_regular,
@@ -74,14 +77,43 @@ def test_a_finished_write_replaces_the_file(tmp_path):
 
 def test_only_what_a_killed_write_of_the_same_file_has_left_is_dropped(tmp_path):
     target = tmp_path / "a[1].txt"
-    kept = [target, tmp_path / ".a[1]-notes.txt", tmp_path / ".a1-abcdefgh.txt", tmp_path / ".a[1]-abcdefgh.csv"]
+    others = (".a[1]-abcdefgh.txt", ".a[1]-unfinished-notes.txt", ".a1-unfinished-abcdefgh.txt")
+    kept = [target, *(tmp_path / name for name in (*others, ".a[1]-unfinished-abcdefgh.csv"))]
     for path in kept:
         path.touch()
     with written_whole(target) as path:
-        left = shutil.copy(path, path.with_name(f".a[1]-{'z' * len(path.name[6:-4])}.txt"))
+        left = shutil.copy(path, path.with_name(f".a[1]-unfinished-{'z' * 8}.txt"))
     assert left.exists()
     drop_unfinished(target)
     assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_the_next_write_removes_what_a_killed_one_has_left_but_nothing_of_one_that_lives(tmp_path):
+    script = (
+        "import os, sys; from disol._files import written_whole\n"
+        "with written_whole(sys.argv[1]) as path:\n    print(path, flush=True); sys.stdin.read()\n"
+    )
+    target = tmp_path / "a.txt"
+    command = [sys.executable, "-c", script, target]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        left = Path(process.stdout.readline().strip())
+        with written_whole(target) as path:
+            path.write_text("new")
+        assert sorted(tmp_path.iterdir()) == sorted([left, target])
+        process.kill()
+    assert left.exists()
+    with written_whole(target) as path:
+        path.write_text("newer")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_name_that_leaves_no_room_for_a_temporary_one_is_written(tmp_path):
+    target = tmp_path / f"{'ü' * 100}.txt"
+    with written_whole(target) as path:
+        path.write_text("new")
+    assert list(tmp_path.iterdir()) == [target]
+    with pytest.raises(DisolError, match="File name too long"), written_whole(tmp_path / ("x" * 300)):
+        pass
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_name_afterwards(tmp_path, monkeypatch):
@@ -135,7 +167,7 @@ def test_files_of_a_folder_change_together_and_some_go(tmp_path):
     write_together(folder, {"one": b"1", "two": b"2", "three": b"3"})
     write_together(folder, {"one": b"11", "two": b"22"}, dropped=("three", "never there"))
     assert sorted(file.name for file in folder.iterdir()) == ["one", "two"]
-    assert [read_current(folder, name) for name in ("one", "two")] == [b"11", b"22"]
+    assert [read_current(folder, name, 9) for name in ("one", "two")] == [b"11", b"22"]
 
 
 def test_a_change_that_has_not_moved_up_yet_is_read_first_and_finished_by_the_next(tmp_path):
@@ -143,8 +175,8 @@ def test_a_change_that_has_not_moved_up_yet_is_read_first_and_finished_by_the_ne
     (tmp_path / INCOMING).mkdir()
     (tmp_path / INCOMING / "one").write_bytes(b"11")
     (tmp_path / ".unfinished-abc").mkdir()
-    assert [read_current(tmp_path, name) for name in ("one", "two")] == [b"11", b"2"]
-    write_together(tmp_path, {"two": b"22"})
+    assert [read_current(tmp_path, name, 9) for name in ("one", "two")] == [b"11", b"2"]
+    write_together(tmp_path, {"two": b"22"}, kept=("one",))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["one", "two"]
     assert (tmp_path / "one").read_bytes() == b"11"
 
@@ -153,3 +185,68 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"Cannot write to .*inside: Not a directory"):
         write_together(tmp_path / "file" / "inside", {"one": b"1"})
+
+
+def test_a_link_in_the_place_of_an_unfinished_change_is_refused_and_its_target_left_alone(tmp_path):
+    target, folder = tmp_path / "precious", tmp_path / "run"
+    target.mkdir()
+    for name in ("one", "thesis.tex"):
+        (target / name).write_text("precious")
+    write_together(folder, {"one": b"1"})
+    (folder / INCOMING).symlink_to(target)
+    with pytest.raises(DisolError, match=r"incoming must be a folder, but is a link\. Remove it"):
+        write_together(folder, {"one": b"2"})
+    with pytest.raises(DisolError, match=r"incoming must be a folder, but is a link\. Remove it"):
+        read_current(folder, "one", 9)
+    assert sorted(file.name for file in target.iterdir()) == ["one", "thesis.tex"]
+    assert sorted(file.name for file in folder.iterdir()) == [INCOMING, "one"]
+    assert (folder / "one").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("kind", ["unknown name", "link", "pipe", "folder"])
+def test_only_known_regular_files_move_up(tmp_path, kind):
+    write_together(tmp_path, {"one": b"1"})
+    (tmp_path / INCOMING).mkdir()
+    (tmp_path / INCOMING / "one").write_bytes(b"11")
+    strange = tmp_path / INCOMING / ("unknown" if kind == "unknown name" else "two")
+    make = {"link": lambda: strange.symlink_to("/etc/hostname"), "pipe": lambda: os.mkfifo(strange)}
+    make.get(kind, strange.mkdir if kind == "folder" else strange.touch)()
+    with pytest.raises(DisolError, match=rf"{strange.name} is nothing that an interrupted change can have left there"):
+        write_together(tmp_path, {"one": b"2", "two": b"2"})
+    assert (tmp_path / "one").read_bytes() == b"1"
+    assert not (tmp_path / strange.name).exists()
+
+
+def test_a_lock_keeps_others_out_and_leaves_nothing(tmp_path):
+    lock = tmp_path / "lock"
+    with claimed(lock), pytest.raises(DisolError, match="is in use by another process"), claimed(lock):
+        pass
+    assert not lock.exists()
+    lock.touch()  # as a process leaves that was killed
+    with claimed(lock):
+        assert lock.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_its_owner_has_removed_meanwhile_is_made_anew(tmp_path, monkeypatch):
+    lock, opened, os_open = tmp_path / "lock", [], os.open
+
+    def remove_once(path, flags, mode=0o777):
+        descriptor = os_open(path, flags, mode)
+        if path == lock:
+            opened.append(path)
+            if len(opened) == 1:
+                lock.unlink()
+        return descriptor
+
+    monkeypatch.setattr("os.open", remove_once)
+    with claimed(lock), pytest.raises(DisolError, match="is in use by another process"), claimed(lock):
+        pass
+    assert len(opened) == 3
+
+
+def test_a_lock_is_no_link(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(DisolError, match=r"Cannot write .*lock"), claimed(tmp_path / "lock"):
+        pass
+    assert not (tmp_path / "precious").exists()

@@ -37,6 +37,23 @@ def as_int8(mask: Array) -> Array:
     return mask.char() if is_tensor(mask) else mask.view(np.int8)
 
 
+def exponent_of(size: Array) -> Array:
+    """Return the smallest e with |size| < 2ᵉ, entry by entry; 0 of 0."""
+    return sys.modules["torch"].frexp(size).exponent if is_tensor(size) else np.frexp(size)[1]
+
+
+def ldexp(array: Array, exponent: Array) -> Array:
+    """Multiply by 2ᵉ, which is exact unless the product over- or underflows."""
+    if not is_tensor(array):
+        return np.ldexp(array, exponent)
+    torch = sys.modules["torch"]
+    # In two steps, for 2ᵉ itself need not be a double; and by its bits, for a GPU's power can be off in the last place.
+    half = torch.as_tensor(exponent, dtype=torch.int64, device=array.device).div(2, rounding_mode="floor")
+    for part in (half, exponent - half):
+        array = array * ((part + 1023) << 52).view(torch.float64)
+    return array
+
+
 def to_device(array: np.ndarray, device: Any) -> "Tensor":
     """Copy a NumPy array to a device."""
     shareable = np.ascontiguousarray(array)

@@ -1,15 +1,33 @@
 """What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
 
-from collections.abc import Sequence
+import reprlib
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Shaped
 
-from disol._arrays import Array, is_tensor
+from disol._arrays import Array, is_tensor, namespace_of
 from disol.errors import DisolError
 
 Mask = Bool[Array, "*batch height width"]
+_LONGEST = 200  # letters of a value in a message
+
+
+def shown(value: object) -> str:
+    """Write a value into a message: whatever a file holds, it is short and on one line."""
+    try:
+        text = repr(value) if isinstance(value, str | int | float) else " ".join(reprlib.repr(value).split())
+    except (ValueError, RecursionError):  # of an integer with thousands of digits
+        return f"a {type(value).__name__} that is too long to show"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def listed(names: Iterable[str], longest: int = _LONGEST) -> str:
+    """List names that a file holds in a message: short, and without what a terminal would obey."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in " ".join(", ".join(names).split()))
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
@@ -34,7 +52,9 @@ def real_numbers(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise DisolError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
-    return array
+    if array.dtype.itemsize > 8:  # long doubles, which torch does not know
+        return as_float(name, array)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def require_pixels(name: str, array: Shaped[Array, "..."], shape: tuple[int, ...] | None) -> None:
@@ -91,16 +111,12 @@ def as_float32(
     """Round numbers to the precision of networks, whose range is smaller; they may be written to an array."""
     if is_tensor(value):
         rounded = value.float() if out is None else out.copy_(value)
-        fits = bool(rounded.isfinite().all())
     else:
         rounded = np.empty(value.shape, np.float32) if out is None else out
-        try:
-            with np.errstate(over="raise"):
-                rounded[...] = value
-            fits = True
-        except FloatingPointError:
-            fits = False
-    if not fits:
+        with np.errstate(over="ignore"):
+            rounded[...] = value
+    if not namespace_of(rounded).isfinite(rounded).all():
+        require_finite(name, value)
         raise DisolError(
             f"{name} must not exceed {np.finfo(np.float32).max:.1e}, for networks compute in float32, "
             f"got {float(abs(value).max()):.1e}. Use other units."
@@ -139,9 +155,9 @@ def is_number(value: object) -> bool:
 def number(name: str, value: Any) -> float:
     """Read a finite number."""
     if not is_number(value):
-        raise DisolError(f"{name} must be a number, got {value!r}.")
-    if not np.isfinite(value):
-        raise DisolError(f"{name} must be finite, got {value}.")
+        raise DisolError(f"{name} must be a number, got {shown(value)}.")
+    if not abs(value) <= sys.float_info.max:  # a whole number may be larger
+        raise DisolError(f"{name} must be finite, got {shown(value)}.")
     return float(value)
 
 

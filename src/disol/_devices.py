@@ -1,6 +1,8 @@
-"""Finding the device that was asked for."""
+"""Finding the device that was asked for, and saying when its memory does not suffice."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from disol.errors import DisolError
@@ -29,3 +31,15 @@ def find_device(name: str) -> "torch.device":
             f"{name!r} was asked for, but there are {available} CUDA devices. Use 'cpu', or count the devices from 0."
         )
     return device
+
+
+@contextmanager
+def enough_memory(message: str) -> Iterator[None]:
+    """Raise a `DisolError` with a message when memory does not suffice, whether Python, torch or a GPU notices."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # On a CPU torch has no error of its own for this.
+        if isinstance(error, RuntimeError) and not re.search(r"out.of.memory|(enough|allocate) memory", str(error)):
+            raise
+        raise DisolError(message) from error

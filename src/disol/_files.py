@@ -7,20 +7,28 @@ After a crash at any moment all files are old or all are new.
 
 import errno
 import glob
+import mmap
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from disol.errors import DisolError
+
+try:
+    import fcntl
+except ImportError:  # of Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Some file systems cannot sync folders, and some folders may be written to but not read.
 CANNOT_TELL = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
 INCOMING = "incoming"
 UNFINISHED = ".unfinished-"
+_UNFINISHED_FILE = "-unfinished-"
+NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by this file system
 
 
 def read_regular(path: str | Path, most_bytes: int) -> bytes:
@@ -33,6 +41,19 @@ def read_regular(path: str | Path, most_bytes: int) -> bytes:
             return file.read(size)
         except OSError as error:
             raise DisolError(f"Cannot read {path}: {error.strerror}. Check the disk.") from error
+
+
+def map_regular(path: str | Path) -> memoryview:
+    """Return the content of a regular file, of which only what is looked at is read."""
+    descriptor = _open_regular(path)
+    try:
+        if os.fstat(descriptor).st_size == 0:  # cannot be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise DisolError(f"Cannot read {path}: {error.strerror}. Check the disk.") from error
+    finally:
+        os.close(descriptor)
 
 
 def require_regular(path: str | Path) -> None:
@@ -62,40 +83,123 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     What is at `path` is on the disk: a crash of the machine leaves the old file or the new one, too.
     """
     target = Path(path)
+    with ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = stack.enter_context(temporary_beside(target))
+        except (OSError, ValueError) as error:  # a ValueError if the path holds a null byte
+            reason = getattr(error, "strerror", None) or error
+            raise DisolError(f"Cannot write {target}: {reason}. Choose another path.") from error
+        try:
+            yield temporary
+            finish(temporary)
+            temporary.replace(target)
+            sync_folder(target.parent)
+        except OSError as error:
+            raise DisolError(
+                f"Cannot write {target}: {error.strerror or error}. Free some space or choose another path."
+            ) from error
+
+
+@contextmanager
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """Give an empty file beside `target`, and remove it in the end, unless it was moved; those of killed runs go, too.
+
+    As long as its writer lives, the file is locked, where there are locks; elsewhere no open file could be moved.
+    """
+    drop_unfinished(target)
+    prefix, suffix = _name_unfinished(target)
+    while True:
+        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
+        if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
+            break
+        os.close(descriptor)  # another process removed it before it was locked
+    if fcntl is None:
+        os.close(descriptor)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    except OSError as error:
-        raise DisolError(f"Cannot write {target}: {error.strerror or error}. Choose another path.") from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            temporary.chmod(0o666 & ~current_umask())  # mkstemp makes files that only their owner can read
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise DisolError(
-            f"Cannot write {target}: {error.strerror or error}. Free some space or choose another path."
-        ) from error
+        yield Path(name)
     finally:
-        temporary.unlink(missing_ok=True)
+        Path(name).unlink(missing_ok=True)
+        if fcntl is not None:
+            os.close(descriptor)
 
 
 def drop_unfinished(path: str | Path) -> None:
-    """Remove what a process that was killed while it wrote `path` whole has left beside it; no other may write it."""
+    """Remove what processes that were killed while they wrote `path` have left beside it."""
     target = Path(path)
-    for left in target.parent.glob(f".{glob.escape(target.stem)}-????????{glob.escape(target.suffix)}"):
-        left.unlink(missing_ok=True)
+    prefix, suffix = map(glob.escape, _name_unfinished(target))
+    for left in target.parent.glob(f"{prefix}????????{suffix}"):
+        with suppress(OSError):
+            descriptor = os.open(left, os.O_RDWR | getattr(os, "O_NONBLOCK", 0))
+            try:
+                if try_lock(descriptor):
+                    left.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
 
 
-def write_together(folder: Path, contents: Mapping[str, bytes], dropped: Collection[str] = ()) -> None:
-    """Write files of a folder and remove the `dropped` ones, all at once. A folder has one writer at a time."""
+def _name_unfinished(target: Path) -> tuple[str, str]:
+    """Return how names of temporary files beside a target begin and end; those beside a temporary file are alike."""
+    stem = target.stem.removeprefix(".").partition(_UNFINISHED_FILE)[0]
+    return f".{stem[:50]}{_UNFINISHED_FILE}", target.suffix
+
+
+def try_lock(descriptor: int) -> bool:
+    """Become the only one to hold the lock of an open file until it closes, as by a kill; where there are locks."""
+    if fcntl is None:
+        return True
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        move_up(folder)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NOT_SUPPORTED:
+            raise
+    return True
+
+
+def finish(path: Path) -> None:
+    """Give a temporary file the usual permissions, and wait until it is on the disk."""
+    with path.open("rb+") as file:
+        path.chmod(0o666 & ~current_umask())  # mkstemp makes files that only their owner can read
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def claimed(lock: Path) -> Iterator[None]:
+    """Hold a lock file: its folder is in use by this process alone. The file is removed at the end."""
+    while True:
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        except OSError as error:
+            raise DisolError(f"Cannot write {lock}: {error.strerror}. Choose another folder.") from error
+        try:
+            if not try_lock(descriptor):
+                raise DisolError(
+                    f"{lock.parent} is in use by another process. Wait until it has finished, or choose another path."
+                )
+            # Who held it before may have removed it after it was opened here: then it keeps nobody out.
+            if os.path.exists(lock) and os.path.samestat(os.stat(lock), os.fstat(descriptor)):
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def write_together(
+    folder: Path, contents: Mapping[str, bytes], dropped: Collection[str] = (), kept: Collection[str] = ()
+) -> None:
+    """Write files of a folder and remove the `dropped` ones, all at once. A folder has one writer at a time.
+
+    kept   other files that change together with these, of which a change before this one may be unfinished
+    """
+    names = {*contents, *dropped, *kept}
+    make_folder(folder)
+    try:
+        move_up(folder, names)
         for left in folder.glob(f"{UNFINISHED}*"):
             shutil.rmtree(left)
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
@@ -107,28 +211,53 @@ def write_together(folder: Path, contents: Mapping[str, bytes], dropped: Collect
         sync_folder(folder)
         for name in dropped:
             (folder / name).unlink(missing_ok=True)
-        move_up(folder)
+        move_up(folder, names)
     except OSError as error:
         raise DisolError(
             f"Cannot write to {folder}: {error.strerror or error}. Free some space or choose another folder."
         ) from error
 
 
-def move_up(folder: Path) -> None:
-    """Finish a change: move new files into their places."""
-    incoming = folder / INCOMING
-    if incoming.is_dir():
-        for file in sorted(incoming.iterdir()):
-            file.replace(folder / file.name)
-        incoming.rmdir()
-
-
-def read_current(folder: Path, name: str) -> bytes:
-    """Read one file of a folder, the new one if a change has not been finished."""
+def make_folder(folder: Path) -> None:
+    """Make a folder, unless it is there."""
     try:
-        return (folder / INCOMING / name).read_bytes()
-    except FileNotFoundError:
-        return (folder / name).read_bytes()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # a ValueError if the path holds a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise DisolError(f"Cannot write to {folder}: {reason}. Choose another folder.") from error
+
+
+def move_up(folder: Path, names: Collection[str]) -> None:
+    """Finish a change: move new files into their places, if nothing but regular files of these names is there."""
+    incoming = folder / INCOMING
+    if not os.path.lexists(incoming):
+        return
+    require_folder(incoming)
+    files = sorted(incoming.iterdir())
+    for file in files:
+        if file.name not in names or not stat.S_ISREG(file.lstat().st_mode):
+            raise DisolError(f"{file} is nothing that an interrupted change can have left there. Remove {incoming}.")
+    for file in files:
+        file.replace(folder / file.name)
+    incoming.rmdir()
+
+
+def read_current(folder: Path, name: str, most_bytes: int) -> bytes:
+    """Read one file of a folder, the new one if a change has not been finished."""
+    require_folder(folder / INCOMING)
+    try:
+        return read_regular(folder / INCOMING / name, most_bytes)
+    except DisolError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+    return read_regular(folder / name, most_bytes)
+
+
+def require_folder(path: Path) -> None:
+    """Require a folder or nothing: what is moved or written to a link would leave the folder that the link is in."""
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+        kind = "a link" if os.path.islink(path) else "none"
+        raise DisolError(f"{path} must be a folder, but is {kind}. Remove it.")
 
 
 def write_durably(path: Path, content: bytes) -> None:

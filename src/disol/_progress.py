@@ -26,7 +26,15 @@ def shown_progress(
     total   a whole number is counted, as in 3/7, any other is shown in percent
     done    of it before the bar begins
     """
-    bar = _make_bar(title, total, done) if wanted else HiddenBar(title, total, done)
+    bar: ProgressBar
+    ipython = sys.modules.get("IPython") if wanted else None
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is not None:  # as IPython in a terminal has none
+        bar = NotebookBar(title, total, done, import_module("IPython.display").display)
+    elif wanted and (console := _find_terminal()) is not None:
+        bar = TerminalBar(title, total, done, console)
+    else:
+        bar = HiddenBar(title, total, done)
     try:
         yield bar
     finally:
@@ -145,21 +153,6 @@ class NotebookBar(ProgressBar):
         bar = f'<progress value="{self.completed}" max="{self.total}" style="width: 20em"></progress>'
         element = f"<div>{html.escape(self.title)} {bar} {html.escape(str(self))}</div>"
         return {"text/plain": f"{self.title}  {self}", "text/html": element}
-
-
-def _make_bar(title: str, total: int | float, done: int | float) -> ProgressBar:
-    display = _find_notebook_display()
-    if display is not None:
-        return NotebookBar(title, total, done, display)
-    console = _find_terminal()
-    return HiddenBar(title, total, done) if console is None else TerminalBar(title, total, done, console)
-
-
-def _find_notebook_display() -> Any:
-    """Return the display function of a notebook; None elsewhere, as in IPython in a terminal, which has no kernel."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return None if getattr(shell, "kernel", None) is None else import_module("IPython.display").display
 
 
 def _find_terminal() -> "Console | None":

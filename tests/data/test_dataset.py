@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from disol.data import CaseDataset, generate, open_store
+from disol.errors import DisolError
 from disol.problems.table import PROBLEMS
 
 
@@ -123,6 +124,26 @@ def test_a_split_without_cases_is_empty_on_a_device(tmp_path: Path) -> None:
     cases = CaseDataset(tmp_path / "one.h5", "train").to_device("cpu")
     assert len(cases) == 0
     assert cases.arrays["pattern"].shape == (0, 1, 1, 16, 16)
+
+
+def test_a_file_that_does_not_fit_into_memory_is_one_clear_line(
+    poisson_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = CaseDataset(poisson_file, "all")
+    needed = sum(values.nbytes for values in dataset.to_device("cpu").arrays.values())
+    monkeypatch.setattr("disol.data.dataset.free_bytes", lambda device: needed)
+    assert len(dataset.to_device("cpu")) == 10
+    monkeypatch.setattr("disol.data.dataset.free_bytes", lambda device: needed - 1)
+    with pytest.raises(DisolError, match=r"cases\.h5 does not fit into the memory of cpu\. Free memory"):
+        dataset.to_device("cpu")
+    monkeypatch.setattr("disol.data.dataset.free_bytes", lambda device: needed)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr("torch.empty", refuse)
+    with pytest.raises(DisolError, match="does not fit into the memory of cpu"):
+        dataset.to_device("cpu")
 
 
 def test_what_is_printed_of_a_file_is_short(heat_file: Path) -> None:

@@ -1,5 +1,7 @@
 """Cases of a user's own are stored as drawn ones are, and trained on."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,20 @@ def test_a_bad_case_is_named_and_leaves_no_file(tmp_path, change, complaint):
     with pytest.raises(ValueError, match=complaint):
         write_cases("poisson", [with_hole(0), with_hole(1) | change], tmp_path / "own.h5")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_disk_names_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/own\.h5 needs"):
+        write_cases("poisson", [with_hole(0)], tmp_path / "own.h5")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_has_left_is_removed(tmp_path):
+    for name in (".own-unfinished-abcdefgh.h5", ".own-unfinished-12345678.h5"):
+        (tmp_path / name).touch()
+    path = write_cases("poisson", [with_hole(0)], tmp_path / "own.h5")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_is_not_overwritten_and_not_empty(tmp_path):

@@ -1,15 +1,20 @@
 """Released files are read by name; files of cases leave as plain NumPy archives."""
 
 import json
+import os
+import pickle
+import random
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
 import torch
 
 from disol.data import create_store, export_npz, open_store, read_released
+from disol.errors import DisolError
 from disol.problems.table import PROBLEMS
 
 
@@ -65,7 +70,7 @@ def test_files_that_are_not_released_data_are_refused_in_one_line(tmp_path: Path
     torch.save({"inp": torch.zeros(1, 3, 8, 8), "out": torch.zeros(1, 2, 8, 8)}, tmp_path / "fields.pt")
     torch.save({"inp": torch.full((1, 3, 8, 8), 0.5), "out": torch.zeros(1, 1, 8, 8)}, tmp_path / "grey.pt")
     for name, message in [
-        ("missing.pt", "cannot be read: No such file"),
+        ("missing.pt", "Cannot read .*missing.pt: No such file"),
         ("text.pt", "not a file of tensors"),
         ("checkpoint.pt", "got epoch"),
         ("list.pt", "dictionary, got list"),
@@ -76,6 +81,106 @@ def test_files_that_are_not_released_data_are_refused_in_one_line(tmp_path: Path
         with pytest.raises(ValueError, match=message) as raised:
             read_released(tmp_path / name, "poisson")
         assert "\n" not in str(raised.value)
+
+
+def hostile_files(folder: Path) -> dict[str, str]:
+    """Write files that nobody should trust, and return why each is refused."""
+    inputs, outputs = torch.zeros(2, 3, 8, 8), torch.zeros(2, 1, 8, 8)
+    contents = {
+        "sparse": {"inp": inputs.to_sparse(), "out": outputs},
+        "meta": {"inp": inputs.to("meta"), "out": outputs},
+        "complex": {"inp": inputs.cfloat(), "out": outputs},
+        "repeated": {"inp": torch.zeros(1).expand(10**6, 3, 4096, 4096), "out": outputs},
+        "list": {"inp": [[0.0]], "out": outputs},
+        "text": {"inp": "text", "out": outputs},
+        "number": {"inp": inputs, "out": outputs, "lim": 3.0},
+        "amplitudes": {"inp": inputs, "out": outputs, "lim": torch.zeros(3)},
+        "scalar": {"inp": inputs, "out": outputs, "lim": torch.tensor(3.0)},
+        "indices": {"inp": inputs, "out": outputs, "indices": torch.zeros(0)},
+        "cases": {"inp": inputs, "out": outputs[:1]},
+        "grid": {"inp": inputs, "out": outputs[..., :4]},
+        "axes": {"inp": inputs, "out": torch.tensor(1.0)},
+        "keys": {1: inputs, (2, 3): outputs},
+        "many": {f"key {number}": number for number in range(1000)},
+        "texts": {"inp": inputs, "out": outputs, "note": "x" * 2**21},
+    }
+    for name, content in contents.items():
+        torch.save(content, folder / f"{name}.pt")
+    torch.save({"inp": inputs, "out": outputs}, folder / "old.pt", _use_new_zipfile_serialization=False)
+    torch.save(Ran(folder / "ran"), folder / "code.pt")
+    (folder / "pickle.pt").write_bytes(pickle.dumps(Ran(folder / "ran")))
+    with ZipFile(folder / "list.pt") as archive, ZipFile(folder / "bomb.pt", "w", ZIP_DEFLATED) as bomb:
+        for member in archive.namelist():
+            bomb.writestr(member, bytes(10**7) if "/data/" in member else archive.read(member))
+    os.mkfifo(folder / "pipe.pt")
+    (folder / "endless.pt").symlink_to("/dev/zero")
+    dense, damaged = "should be a dense tensor of real numbers", "not a file of tensors, or it is damaged"
+    return {
+        **dict.fromkeys(("sparse", "meta", "complex", "repeated", "list", "text", "number"), dense),
+        "amplitudes": r"'lim' of .* should have 2 rows, got shape \(3,\)",
+        "scalar": r"'lim' of .* should have 2 rows, got shape \(\)",
+        "indices": r"'indices' of .* should have 2 rows, got shape \(0,\)",
+        "cases": r"\(2, 3, 8, 8\), got \(1, 1, 8, 8\)",
+        "grid": r"\(2, 3, 8, 8\), got \(2, 1, 8, 4\)",
+        "axes": r"\(2, 3, 8, 8\), got \(\)",
+        "keys": r"got 1, \(2, 3\)",
+        "many": "got key 0, key 1",
+        "texts": "holds more than tensors",
+        "old": damaged,
+        "code": damaged,
+        "pickle": damaged,
+        "bomb": "is compressed",
+        "pipe": "it is a pipe",
+        "endless": "it is a device",
+        "": "it is a folder",
+    }
+
+
+class Ran:
+    """Leaves a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_a_file_that_nobody_should_trust_is_refused_in_one_line_and_runs_nothing(tmp_path: Path) -> None:
+    for name, reason in hostile_files(tmp_path).items():
+        path = tmp_path / f"{name}.pt" if name else tmp_path
+        with pytest.raises(DisolError, match=reason) as raised:
+            read_released(path, "poisson")
+        assert "\n" not in str(raised.value)
+        assert str(path) in str(raised.value)
+        assert len(str(raised.value)) < 300 + len(str(path))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_tensors_of_short_floats_and_of_parameters_are_read(tmp_path: Path) -> None:
+    inputs = torch.nn.Parameter(released_inputs("poisson"))
+    torch.save({"inp": inputs, "out": torch.ones(3, 1, 12, 12).bfloat16()}, tmp_path / "short.pt")
+    arrays = read_released(tmp_path / "short.pt", "poisson")
+    assert np.array_equal(arrays["source"], inputs[:, 2].detach())
+    assert arrays["pattern"].dtype == np.float32
+    assert (arrays["pattern"] == 1).all()
+
+
+def test_a_mutant_is_read_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mutant.pt"
+    torch.save({"inp": released_inputs("poisson", 2, 8), "out": torch.rand(2, 1, 8, 8), "lim": torch.rand(2)}, path)
+    content = path.read_bytes()
+    refused = 0
+    for number in range(200):
+        rng, changed = random.Random(number), bytearray(content)
+        for _ in range(rng.choice((1, 3, 30))):
+            changed[rng.randrange(len(changed))] = rng.choice((0, 1, 255, rng.randrange(256)))
+        path.write_bytes(changed[: rng.randrange(len(changed))] if number % 20 == 0 else changed)
+        try:
+            read_released(path, "poisson")
+        except DisolError:
+            refused += 1
+    assert 20 < refused < 200
 
 
 def test_an_archive_holds_what_the_file_holds(heat_file: Path, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """What is written is what was measured, and pictures can be looked at."""
 
 import csv
+import hashlib
 import json
+import os
 import subprocess
 import sys
 from io import StringIO
@@ -11,13 +13,16 @@ import numpy as np
 import pytest
 import torch
 from known_answers import TINY, Recalling, stored_pattern
+from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
 
+from disol.cli.models import evaluate as evaluate_by_command
 from disol.data import open_store
+from disol.errors import DisolError
 from disol.evaluation import evaluate
 from disol.evaluation.pictures import draw_frames
-from disol.evaluation.report import write_cases, write_evaluation, write_summary
+from disol.evaluation.report import ENDINGS, write_cases, write_evaluation, write_summary
 from disol.models import create_model, save_checkpoint
 
 METRICS = ("rel_l2", "grid_mae", "mae", "max_error")
@@ -46,6 +51,7 @@ def test_pictures_and_numbers_are_written_for_every_problem(kind, files, tmp_pat
     written = write_evaluation(evaluation, tmp_path)
     assert sorted(written) == sorted(tmp_path.iterdir())
     assert written[-1].name == "evaluation.json"
+    assert all(file.name.endswith(ENDINGS) for file in written[:-1])  # by which the next evaluation knows them
     name = evaluation.files[0].name
     pictures = {path.name for path in written if path.suffix == ".png"}
     expected = {"errors.png", *(f"{name}-{example}.png" for example in EXAMPLES[kind])}
@@ -59,6 +65,18 @@ def test_pictures_and_numbers_are_written_for_every_problem(kind, files, tmp_pat
     assert plt.get_fignums() == []
 
 
+@pytest.fixture
+def blank_pictures(monkeypatch):
+    """Let pictures be blank where none is looked at: drawing takes most of the time."""
+
+    def draw_blank(evaluation):
+        yield from ((f"{file.name}-examples.png", Figure((1, 1))) for file in evaluation.files)
+        yield "errors.png", Figure((1, 1))
+
+    monkeypatch.setattr("disol.evaluation.pictures.draw_evaluation", draw_blank)
+
+
+@pytest.mark.usefixtures("blank_pictures")
 def test_an_evaluation_replaces_the_one_before_and_nothing_else(files, tmp_path):
     model = create_model("disol", "poisson", **TINY)
     before = write_evaluation(evaluate(model, [files["poisson"], files["shapes"]]), tmp_path)
@@ -71,17 +89,70 @@ def test_an_evaluation_replaces_the_one_before_and_nothing_else(files, tmp_path)
     assert {path.name for path in set(before) - set(after)} == {"shapes-cases.csv", "shapes-examples.png"}
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"written": {"mine.csv": 1}}', '{"format": "disol evaluation 1"}'])
-def test_a_file_that_is_no_evaluation_removes_nothing(content, files, tmp_path):
+@pytest.fixture(scope="module")
+def small_evaluation(files):
+    """An evaluation of one file."""
+    return evaluate(create_model("disol", "poisson", **TINY), files["poisson"])
+
+
+@pytest.mark.usefixtures("blank_pictures")
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"written": {"mine.csv": 1}}', '{"format": "disol evaluation 1"}', "[" * 10**5, " " * (2**24 + 1)],
+    ids=lambda content: content[:40],
+)
+def test_a_file_that_is_no_evaluation_removes_nothing(content, small_evaluation, tmp_path):
     (tmp_path / "evaluation.json").write_text(content)
     (tmp_path / "mine.csv").touch()
-    written = write_evaluation(evaluate(create_model("disol", "poisson", **TINY), files["poisson"]), tmp_path)
+    written = write_evaluation(small_evaluation, tmp_path)
     assert set(tmp_path.iterdir()) == {*written, tmp_path / "mine.csv"}
+
+
+def list_as_written(folder, *names):
+    """Write a list that claims files which are empty."""
+    written = dict.fromkeys(names, hashlib.sha256(b"").hexdigest())
+    (folder / "evaluation.json").write_text(json.dumps({"format": "disol evaluation 1", "written": written}))
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_a_list_from_somebody_else_removes_nothing_that_no_evaluation_writes(small_evaluation, tmp_path):
+    folder = tmp_path / "run" / "evaluation"
+    folder.mkdir(parents=True)
+    inside = [folder / name for name in ("thesis.tex", "data.csv", "photo.png", ".hidden", "old-cases.csv")]
+    outside = [tmp_path / "precious-cases.csv", tmp_path / "run" / "errors.png", tmp_path / "run" / "config.json"]
+    for file in (*inside, *outside):
+        file.touch()
+    (folder / "link-cases.csv").symlink_to(outside[0])
+    os.mkfifo(folder / "pipe-cases.csv")
+    (folder / "folder-cases.csv").mkdir()
+    names = [str(file) for file in outside] + [os.path.relpath(file, folder) for file in outside]
+    list_as_written(folder, *names, *(file.name for file in folder.iterdir()), "", ".", "..", "/", "\0", "x" * 300)
+    write_evaluation(small_evaluation, folder)
+    assert all(file.exists() for file in (*inside[:-1], *outside))
+    assert {"link-cases.csv", "pipe-cases.csv", "folder-cases.csv"} <= {file.name for file in folder.iterdir()}
+    assert not inside[-1].exists()  # which an evaluation may have written
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_a_list_that_never_ends_is_not_waited_for(small_evaluation, tmp_path):
+    os.mkfifo(tmp_path / "evaluation.json")
+    written = write_evaluation(small_evaluation, tmp_path)
+    assert json.loads(written[-1].read_text())["format"] == "disol evaluation 1"
+
+
+def test_a_run_whose_evaluation_is_a_link_is_refused(files, tmp_path):
+    run = save_checkpoint(tmp_path / "run", create_model("disol", "poisson", **TINY), "poisson", resolution=16)
+    (tmp_path / "precious").mkdir()
+    (run / "evaluation").symlink_to(tmp_path / "precious")
+    with pytest.raises(DisolError, match=r"evaluation must be a folder, but is a link\. Remove it"):
+        evaluate_by_command(str(run), [files["poisson"]])
+    assert not list((tmp_path / "precious").iterdir())
 
 
 def test_amplitude_models_get_a_scatter_plot(files, tmp_path):
     evaluation = evaluate(create_model("disol-amplitude", "poisson", **TINY), files["poisson"], out=tmp_path)
     assert {path.name for path in tmp_path.glob("*.png")} == {"errors.png", "amplitudes.png"}
+    assert all(file.name.endswith((*ENDINGS, "evaluation.json")) for file in tmp_path.iterdir())
     found = json.loads((tmp_path / "evaluation.json").read_text())["files"][0]
     assert found["correlation"] == evaluation.files[0].correlations[0]
     assert f"{found['correlation']:.4f}" in printed(evaluation)

@@ -4,13 +4,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from known_answers import TINY
 
 from disol.data import generate, open_store
+from disol.errors import DisolError
 from disol.evaluation import evaluate
 from disol.evaluation.evaluate import find_seen_cases
-from disol.models import create_model, save_checkpoint
+from disol.models import create_model, load_checkpoint, save_checkpoint
 from disol.training import train
 
 
@@ -82,3 +84,19 @@ def test_a_training_file_is_recognised_whatever_the_version_that_wrote_it(run, f
     metrics = json.loads((run / "metrics.json").read_text())
     settings = replace(open_store(files["poisson"]).settings, package_version="another")
     assert find_seen_cases(metrics, settings).is_training_file
+
+
+@pytest.mark.parametrize("num_cases", [10**12, 10**30])
+def test_a_model_that_claims_to_know_very_many_cases_takes_no_memory(run, files, num_cases):
+    metrics = load_checkpoint(run).metrics
+    metrics["run"]["data.num_cases"] = num_cases
+    settings = open_store(files["poisson"]).settings
+    assert find_seen_cases(metrics, settings).count(np.arange(7)) == 7
+
+
+@pytest.mark.parametrize("num_cases", [0, -1, True])
+def test_a_model_that_claims_to_know_odd_numbers_of_cases_is_refused(run, files, num_cases):
+    metrics = load_checkpoint(run).metrics
+    metrics["run"]["data.num_cases"] = num_cases
+    with pytest.raises(DisolError, match="num_cases must"):
+        find_seen_cases(metrics, open_store(files["poisson"]).settings)

@@ -1,14 +1,20 @@
 """Checkpoints come back as they were, survive crashes, and explain what is wrong with them."""
 
 import dataclasses
+import hashlib
 import json
+import os
+import resource
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from disol import _files
+from disol.errors import DisolError
 from disol.models import checkpoint, create_model, load_checkpoint, save_checkpoint
 from disol.models.checkpoint import CARD, METRICS, STATE, WEIGHTS
 from disol.problems import PROBLEMS
@@ -199,7 +205,9 @@ def test_a_case_that_a_network_was_not_trained_for_is_told_by_what_differs(tmp_p
 
 
 def edit_card(path, **changes):
+    """Change what a card says; like one of an earlier version, it then has no digest of itself."""
     card = json.loads((path / CARD).read_text())
+    del card["files"][CARD]
     (path / CARD).write_text(json.dumps({name: value for name, value in (card | changes).items() if value != "gone"}))
 
 
@@ -247,6 +255,165 @@ def test_a_setting_younger_than_a_checkpoint_has_its_default(tmp_path):
     stored = json.loads((tmp_path / CARD).read_text())["model_config"]
     edit_card(tmp_path, model_config={name: value for name, value in stored.items() if name != "coarse_sweeps"})
     assert load_checkpoint(tmp_path).network.config == model.config
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "message"),
+    [
+        ("disol", {"width": 4000}, "width must be at most 1,024, got 4000"),
+        ("disol", {"depth": 2**63}, "depth must be at most 10, got 9223372036854775808"),
+        ("disol", {"head_layers": 10**6}, "head_layers must be at most 64"),
+        ("disol", {"coarse_sweeps": 10**9}, "coarse_sweeps must be at most 256"),
+        ("disol", {"width": 1024, "depth": 10, "expansion": 64, "head_layers": 64}, "size mismatch|Missing key"),
+        ("disol", {"width": "8"}, "width must be a whole number from 1 on, got '8'"),
+        ("disol", {"width": [8]}, r"width must be a whole number from 1 on, got \[8\]"),
+        ("disol", {"width": 8.0}, r"width must be a whole number from 1 on, got 8\.0"),
+        ("disol", {"attention": 1}, "attention must be true or false, got 1"),
+        ("disol", {"fusion": ["film"]}, r"fusion must be one of 'film', 'mixing', 'none', got \['film'\]"),
+        ("unet", {"width": 1024, "depth": 10}, "size mismatch|Missing key"),
+        ("unet", {"w" * 300: 1}, "also has w"),
+    ],
+)
+def test_what_a_card_asks_for_is_compared_with_the_weights_before_memory_is_taken(model, changes, message, tmp_path):
+    save_checkpoint(
+        tmp_path, create_model(model, "poisson", **TINY | {"gated_skips": 0} if model == "disol" else TINY), "poisson"
+    )
+    stored = json.loads((tmp_path / CARD).read_text())["model_config"]
+    edit_card(tmp_path, model_config=stored | changes)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DisolError, match=message) as raised:
+        load_checkpoint(tmp_path)
+    assert len(str(raised.value)) < 1500
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10**5  # kB
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"resolution": 65},
+        {"parameters": {"diffusion": 2.0, "velocity": [0.0, 0.0]}},
+        {"conventions": "published"},
+        {"model_config": TINY | {"head_layers": 2, "coarse": 1}},
+        {"package_version": "9"},
+    ],
+)
+def test_a_card_that_was_altered_is_refused(changes, tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson")
+    card = json.loads((tmp_path / CARD).read_text())
+    (tmp_path / CARD).write_text(json.dumps(card))  # laid out otherwise
+    load_checkpoint(tmp_path)
+    (tmp_path / CARD).write_text(json.dumps(card | changes))
+    with pytest.raises(DisolError, match=r"config\.json must say what was saved, but was altered"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_card_of_an_earlier_version_without_its_digest_is_read(tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson", resolution=32)
+    edit_card(tmp_path, resolution=16)
+    assert load_checkpoint(tmp_path).resolution == 16
+
+
+def rewrite(path, **contents):
+    """Replace files as somebody would who knows the format: the card has the digests of what it lists."""
+    card = checkpoint.read_card(path)
+    for stem, content in contents.items():
+        name = {"weights": WEIGHTS, "metrics": METRICS, "state": STATE}[stem]
+        (path / name).write_bytes(content)
+        card = dataclasses.replace(card, files=card.files | {name: hashlib.sha256(content).hexdigest()})
+    (path / CARD).write_bytes(card.write())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("storage", ["float32", "float16"])
+def test_weights_that_are_not_finite_are_not_loaded(value, storage, tmp_path):
+    model = tiny_model()
+    save_checkpoint(tmp_path, model, "poisson", storage=storage)
+    weights = {name: weight.to(getattr(torch, storage)) for name, weight in model.state_dict().items()}
+    weights["stem.0.bias"][1] = value
+    rewrite(tmp_path, weights=safetensors.torch.save(weights))
+    with pytest.raises(DisolError, match=r"model\.safetensors holds NaN or infinite weights"):
+        load_checkpoint(tmp_path)
+
+
+def test_large_finite_weights_are_loaded(tmp_path):
+    save_checkpoint(tmp_path, tiny_model(3e38), "poisson")
+    assert load_checkpoint(tmp_path).network.stem[0].bias[0] == np.float32(3e38)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"metrics": b"[" * 10**6}, r"metrics\.json must hold JSON, but is damaged"),
+        ({"metrics": b"[1]"}, r"metrics\.json must hold values by name, got \[1\]"),
+        ({"metrics": b"\xff\xfe"}, r"metrics\.json must hold JSON"),
+        ({"state": b"PK"}, "must hold tensors and plain containers, but cannot be read"),
+        ({"weights": b"\xff" * 8}, "must hold safetensors, but"),
+        ({"weights": (10).to_bytes(8, "little") + b"{" * 10}, "must hold safetensors, but"),
+    ],
+)
+def test_files_that_hold_something_else_are_refused_in_one_line(content, message, tmp_path):
+    save_numbered(tmp_path, 1)
+    rewrite(tmp_path, **content)
+    with pytest.raises(DisolError, match=message) as raised:
+        load_checkpoint(tmp_path, state=True)
+    assert "\n" not in str(raised.value)
+
+
+def test_weights_of_another_kind_are_refused(tmp_path):
+    model = tiny_model()
+    save_checkpoint(tmp_path, model, "poisson")
+    for kind in (torch.int64, torch.float64, torch.float16):
+        rewrite(tmp_path, weights=safetensors.torch.save({k: w.to(kind) for k, w in model.state_dict().items()}))
+        with pytest.raises(DisolError, match=rf"must be float32, got {str(kind).removeprefix('torch.')}"):
+            load_checkpoint(tmp_path)
+
+
+def test_a_deep_or_long_card_is_refused_in_one_line(tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson")
+    for content, message in (("[" * 10**5, "must hold JSON"), (" " * 2**21, "at most 1,048,576 were expected")):
+        (tmp_path / CARD).write_text(content)
+        with pytest.raises(DisolError, match=message):
+            load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("name", [CARD, WEIGHTS, METRICS, STATE])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_regular_file_is_not_waited_for(name, kind, tmp_path):
+    save_numbered(tmp_path, 1)
+    (tmp_path / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(DisolError, match=rf"Cannot read .*{name}: it is a {kind}, not a regular file"):
+        load_checkpoint(tmp_path, state=True)
+
+
+def test_weights_larger_than_the_network_are_not_read(tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson")
+    with (tmp_path / WEIGHTS).open("r+b") as file:
+        file.truncate(2**40)  # of which the disk holds nothing
+    with pytest.raises(DisolError, match=r"Cannot read .*model\.safetensors: it has 1,099,511,627,776 bytes, at most"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_link_to_another_folder_is_not_followed_by_a_save(tmp_path):
+    save_numbered(tmp_path / "precious", 1)
+    save_numbered(tmp_path / "run", 2)
+    (tmp_path / "run" / "incoming").symlink_to(tmp_path / "precious")
+    for attempt in (lambda: save_numbered(tmp_path / "run", 3), lambda: load_checkpoint(tmp_path / "run")):
+        with pytest.raises(DisolError, match=r"incoming must be a folder, but is a link"):
+            attempt()
+    assert number_of(tmp_path / "precious") == 1
+
+
+@pytest.mark.parametrize("path", ["a" * 300, "a\0b", "run/" + "a" * 300])
+def test_a_path_that_cannot_be_is_refused_in_one_line(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DisolError, match=r"A checkpoint is a folder with a config\.json, but .* does not exist"):
+        load_checkpoint(path)
+    with pytest.raises(DisolError, match=r"Cannot write to .*: (File name too long|embedded null byte)"):
+        save_checkpoint(path, tiny_model(), "poisson")
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, METRICS, STATE])

@@ -19,8 +19,8 @@ COUNTS = {
     ("disol", "elasticity"): 7_521_557,
     ("disol", "heat"): 745_488,
     ("disol-amplitude", "poisson"): 128_823,
-    ("unet", "poisson"): 114_593,
-    ("unet", "heat"): 720_569,
+    ("unet", "poisson"): 115_761,
+    ("unet", "heat"): 727_809,
 }
 TEXT = {"mask_skip_routing": True, "downsampling": "strided", "level_mixing": True}
 

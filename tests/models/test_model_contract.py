@@ -11,6 +11,9 @@ SMALL = {
     "disol": {"width": 8, "depth": 3, "head_width": 8},
     "disol-amplitude": {"width": 8, "depth": 3, "head_width": 8},
     "unet": {"width": 8, "depth": 3, "head_width": 8},
+    "fno": {"width": 8, "modes": 4, "head_width": 16},
+    "deeponet": {"sensors": 16, "width": 16, "basis": 16, "trunk_width": 32},
+    "geo-fno": {"width": 8, "modes": 4, "latent": 12, "deformation_width": 16, "head_width": 16},
 }
 EVERY = [(model, problem) for model in MODELS for problem in PROBLEMS]
 

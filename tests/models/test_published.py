@@ -1,6 +1,7 @@
 """The authors' weights give the authors' predictions."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from published_forward import PublishedForward, make_weights
 from safetensors.torch import save_file
 
+from disol.errors import DisolError
 from disol.models import DiSOLConfig, import_published, save_checkpoint
 
 SPLIT = {
@@ -122,6 +124,69 @@ def test_every_setting_beside_the_weights_is_compared(beside, tmp_path):
         (tmp_path / beside).write_text(json.dumps(own | {name: 99}))
         with pytest.raises(ValueError, match=rf"{beside} says {name} = 99, but weights.safetensors has {value}\."):
             import_published(tmp_path / "weights.safetensors")
+
+
+def reshaped(name: str, *shape: int):
+    return damaged(**{name: torch.ones(shape)})
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (reshaped("head.0.weight"), "other shapes than a DiSOL has"),
+        (reshaped("mlp.net.0.weight"), "other shapes than a DiSOL has"),
+        (reshaped("mlp.net.2.weight"), "other shapes than a DiSOL has"),
+        (reshaped("fusion.geom_stem.0.weight", 16), "other shapes than a DiSOL has"),
+        (reshaped("spatial_attn.conv.weight", 1, 2, 4, 4), "attention_kernel must be odd, got 4"),
+        (reshaped("head.0.weight", 4000, 1, 1, 1), "width must be at most 1,024, got 4000"),
+        (reshaped(f"unet.downs.{'9' * 5000}.block.conv1.weight", 1), "which no published DiSOL has"),
+        (reshaped("fusion.geom_stem.conv1.weight", 1), "which no published DiSOL has"),
+        (reshaped("fusion.geom_stem.0.weight", 16, 0, 3, 3), "which no problem does"),
+        (damaged(**{"head.2.bias": torch.full((8,), torch.nan)}), "holds NaN or infinite weights"),
+        (damaged(**{"head.2.bias": torch.full((8,), torch.inf)}), "holds NaN or infinite weights"),
+    ],
+)
+def test_weights_that_are_none_are_refused_in_one_line(weights, message, tmp_path):
+    save_file(weights, tmp_path / "weights.safetensors")
+    torch.save({"model_state_dict": weights}, tmp_path / "weights.pth")
+    for name in ("weights.safetensors", "weights.pth"):
+        with pytest.raises(DisolError, match=message) as raised:
+            import_published(tmp_path / name)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"model_state_dict": []},
+        {"model_state_dict": {"head.0.weight": [1.0]}},
+        {"model_state_dict": {0: torch.ones(1)}},
+        {"model_state_dict": {"head.0.weight": torch.ones(1, dtype=torch.int64)}},
+        torch.ones(3),
+        None,
+    ],
+)
+def test_other_containers_than_weights_by_name_are_refused(stored, tmp_path):
+    torch.save(stored, tmp_path / "odd.pth")
+    with pytest.raises(DisolError, match="must hold tensors under 'model_state_dict', but does not"):
+        import_published(tmp_path / "odd.pth")
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a\0b.pth", "pipe.pth", "zero.pth", "."])
+def test_what_is_no_file_is_not_waited_for(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe.pth")
+    (tmp_path / "zero.pth").symlink_to("/dev/zero")
+    with pytest.raises(DisolError, match="Expected a file of weights"):
+        import_published(name)
+
+
+def test_deep_settings_beside_the_weights_are_refused(tmp_path):
+    save_file(make_weights(SPLIT), tmp_path / "weights.safetensors")
+    (tmp_path / "weights.json").write_text("[" * 10**5)
+    with pytest.raises(DisolError, match="must hold settings by name"):
+        import_published(tmp_path / "weights.safetensors")
 
 
 def test_files_that_are_no_weights_are_refused(tmp_path):

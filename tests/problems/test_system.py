@@ -1,5 +1,6 @@
 """`disol.system`: the assembled system of a case is the one that `solve_exact` solves."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.sparse.linalg import spsolve
 
 import disol
 from disol.fem import ELEMENTS
-from disol.grid import CORNERS
+from disol.grid import CORNERS, Grid
 
 SIDE = 16
 EVERY_PROBLEM = [
@@ -130,3 +131,30 @@ def test_values_of_pixels_are_not_taken_for_those_of_nodes():
     for values in (exact.field, exact.nodes[None], system.load[1:]):
         with pytest.raises(disol.DisolError, match=r"or nodal values \(1, 17, 17\), got shape"):
             system.residual(values)
+
+
+@pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-low", "advection-diffusion-high"])
+def test_a_weight_makes_the_matrix_symmetric_but_for_the_discretisation(problem):
+    def asymmetry(side, weighted):
+        case = disol.draw(problem, 3, 1, resolution=side)
+        system = disol.system(case)
+        weight = system.to_vector(case.problem.symmetriser(case.grid)[None]) if weighted else np.ones(len(system.load))
+        matrix = sparse.diags_array(weight) @ system.matrix
+        # In the sense of smooth functions: entries cancel to the order of the element.
+        x, y = (np.broadcast_to(each, (side + 1, side + 1))[None] for each in case.grid.node_positions())
+        left, right = (system.to_vector(each) for each in (np.sin(3 * x) * y, np.cos(2 * y - x)))
+        return abs(left @ (matrix @ right) - right @ (matrix @ left)) / (weight.max() * abs(left @ (matrix @ right)))
+
+    if problem == "poisson":
+        assert asymmetry(32, False) < 1e-12
+        assert asymmetry(32, True) < 1e-12
+    else:
+        assert asymmetry(64, True) < 0.05 * asymmetry(64, False)
+        assert asymmetry(64, True) < 0.6 * asymmetry(32, True)
+
+
+def test_the_weight_of_a_fast_flow_is_a_number_everywhere():
+    fast = replace(disol.PROBLEMS["advection-diffusion-high"], diffusion=1e-9)
+    weight = fast.symmetriser(Grid(16, 16))
+    assert weight.max() == 1
+    assert weight.min() > 1e-14

@@ -102,10 +102,11 @@ def test_cases_of_another_kind_are_refused(model):
         model.verify(disol.draw("elasticity", resolution=32))
     with pytest.raises(ValueError, match="conventions 'paper' that the model was made for, got 'published'"):
         model.verify(disol.draw("poisson", resolution=32, conventions="published"))
-    with pytest.raises(
-        ValueError, match=r"A case, several, or data by name are verified, got ndarray. Pass domain=..., "
-    ):
-        model.verify(np.ones((32, 32)))
+    for ask in (model.predict, model.verify):
+        with pytest.raises(
+            ValueError, match=r"A case, several, or data by name are predicted, got ndarray. Pass domain=..., "
+        ):
+            ask(np.ones((32, 32)))
     with pytest.raises(ValueError, match="A batch is made of cases, got ndarray"):
         model.verify([np.ones((32, 32))])
     with pytest.raises(ValueError, match="A batch needs at least one case, got none"):
@@ -126,8 +127,9 @@ def test_a_function_that_fails_names_its_case(model):
         model.verify(**own_terms("poisson") | {"source": sources})
 
 
-def test_a_network_that_predicts_amplitudes_verifies_nothing(tmp_path):
+def test_a_network_that_predicts_amplitudes_predicts_no_case(tmp_path):
     network = create_model("disol-amplitude", "poisson", width=4, depth=2, gated_skips=1)
     model = disol.load(save_checkpoint(tmp_path / "run", network, "poisson", resolution=32))
-    with pytest.raises(ValueError, match=r"needs a network that predicts patterns.*log-amplitude"):
-        model.verify(**own_terms("poisson"))
+    for ask in (model.predict, model.verify):
+        with pytest.raises(ValueError, match=r"predicted by networks of patterns.*log-amplitude"):
+            ask(**own_terms("poisson"))

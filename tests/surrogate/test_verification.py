@@ -41,9 +41,9 @@ def test_exact_patterns_become_exact_fields(tmp_path, problem, conventions):
     model, terms = exact_model(tmp_path, problem, conventions), own_terms(problem)
     exact, verified = disol.solve_exact(problem, conventions=conventions, **terms), model.verify(**terms)
     assert verified.prediction.field.shape == exact.field.shape == verified.prediction.pattern.shape
-    assert relative(verified.prediction.field, exact.field) < 1e-3
+    assert relative(verified.prediction.field, exact.field) < (1e-3 if conventions == "paper" else 2e-3)
     assert relative(verified.prediction.pattern, exact.pattern) < 1e-3
-    assert np.allclose(verified.prediction.amplitude, exact.amplitude, rtol=1e-9)
+    assert np.allclose(verified.prediction.amplitude, exact.amplitude, rtol=1e-9 if problem == "elasticity" else 2e-3)
     assert relative(verified.exact.field, exact.field) < 1e-9
     assert type(verified.prediction.amplitude) is type(exact.amplitude)
     assert verified.prediction.times == exact.times
@@ -177,12 +177,13 @@ def test_drawn_cases_are_predicted_from_their_own_channels(tmp_path, predictions
     model = exact_model(tmp_path, problem, resolution=16)
     case = disol.draw(problem, 0, 1, resolution=16)
     verified = model.verify(case)
-    assert np.array_equal(predictions, [case.inputs])  # not scaled again, though a coarse grid misses their maximum
+    assert np.array_equal(predictions[-1], case.inputs)  # not scaled again, though a coarse grid misses their maximum
     predicted = model.predict_pattern(case.inputs[None])[0]
     assert np.array_equal(verified.case.inputs, case.inputs)
     pattern = verified.prediction.pattern[0] if problem == "heat" else verified.prediction.pattern
     assert np.allclose(pattern, best_multiple(predicted, pattern), atol=1e-6)
-    assert verified.prediction.amplitude == pytest.approx(disol.solve_exact(case).amplitude, rel=1e-9)
+    tolerance = 1e-9 if problem == "elasticity" else 5e-3
+    assert verified.prediction.amplitude == pytest.approx(disol.solve_exact(case).amplitude, rel=tolerance)
 
 
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
@@ -194,18 +195,18 @@ def test_a_list_of_drawn_cases_is_a_loop_of_them(tmp_path, predictions, problem)
         for case in (disol.draw(problem, 0, 1, resolution=16), disol.draw(problem, 0, 2, resolution=16))
     ]
     batch = model.verify(cases)
-    assert np.array_equal(predictions, [case.inputs for case in cases])  # not scaled again
+    asked = predictions if problem != "heat" else [inputs for inputs in predictions if inputs[-1].max() == 4 / 20]
+    assert np.array_equal(asked, [case.inputs for case in cases])  # not scaled again
     for single, case in zip(batch, cases, strict=True):
         alone = model.verify(case)
         assert relative(single.prediction.field, alone.prediction.field) < 1e-12
         assert single.error == pytest.approx(alone.error, abs=1e-12)
 
 
-@pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity"])
-def test_a_field_is_the_multiple_of_the_pattern_nearest_to_the_solution(tmp_path, problem):
-    terms = own_terms(problem, sign=1.0)
-    exact = disol.solve_exact(problem, **terms).field
-    verified = exact_model(tmp_path, problem, error=wavy).verify(**terms)
+def test_displacements_are_the_multiple_of_the_pattern_nearest_to_the_solution(tmp_path):
+    terms = own_terms("elasticity", sign=1.0)
+    exact = disol.solve_exact("elasticity", **terms).field
+    verified = exact_model(tmp_path, "elasticity", error=wavy).verify(**terms)
     least = relative(best_multiple(verified.prediction.field, exact), exact)
     assert least > 0.01
     assert relative(verified.prediction.field, exact) == pytest.approx(least, rel=1e-9)
@@ -246,7 +247,8 @@ def test_heat_takes_its_amplitude_over_20_s_whatever_is_asked_for(tmp_path):
     model = exact_model(tmp_path, "heat", error=wavy)
     for times in ([2], [40, 6]):
         exact, verified = (solve(**terms | {"times": times}) for solve in (solve_heat, model.verify))
-        assert verified.prediction.amplitude == pytest.approx(exact.amplitude, rel=1e-9)
+        assert verified.exact.amplitude == pytest.approx(exact.amplitude, rel=1e-9)
+        assert verified.prediction.amplitude == pytest.approx(np.abs(verified.prediction.field).max(), rel=1e-9)
         assert relative(verified.prediction.field, exact.field) < 0.05
 
 
@@ -262,7 +264,7 @@ def test_heat_knows_its_error_at_the_times_asked_for(tmp_path, times):
 def test_a_frame_of_heat_is_the_same_whatever_else_is_asked_for(tmp_path, predictions):
     model, terms = exact_model(tmp_path, "heat", error=wavy), own_terms("heat", sign=1.0)
     together = model.verify(**terms | {"times": [0, 4, 40]})
-    assert len(predictions) == 2 * 2  # frames of the positive and the negative part
+    assert len(predictions) == 2 * 3  # of the positive and the negative part: those asked for, and the first step
     for number, time in enumerate(together.prediction.times):
         alone = model.verify(**terms | {"times": [time]})
         assert np.allclose(together.prediction.field[number], alone.prediction.field[0], rtol=1e-12)
@@ -311,7 +313,7 @@ def test_size_and_error_are_known_where_a_domain_hangs_by_a_pixel(tmp_path, prob
     error = relative(verified.prediction.field, exact.field)
     assert error > 0.1
     assert verified.error == pytest.approx(error, rel=1e-6)
-    assert np.allclose(verified.prediction.amplitude, exact.amplitude, rtol=1e-6)
+    assert np.allclose(verified.exact.amplitude, exact.amplitude, rtol=1e-6)
 
 
 @pytest.mark.parametrize("problem", SIGNED)
@@ -321,12 +323,17 @@ def test_the_parts_of_a_load_are_sized_together(tmp_path, problem):
     loads = [name for name in ("source", "initial") if name in terms]
     sides = [terms | {name: sign * np.maximum(sign * terms[name], 0) for name in loads} for sign in (1, -1)]
     apart = sum(model.verify(**side).prediction.field for side in sides)
+    assert model.verify(**terms).error < 0.99 * relative(apart, exact)
+
+
+def test_parts_that_a_solution_sizes_leave_an_error_orthogonal_to_them(tmp_path):
+    heat = replace(disol.PROBLEMS["heat"], steps_per_frame=2)  # whose first step is no frame that networks know
+    model, terms = exact_model(tmp_path, heat, error=np.sqrt), own_terms("heat") | TIMES["heat"]
     together = model.verify(**terms)
-    assert together.error < 0.99 * relative(apart, exact)
-    # No other sizes of the two are nearer: what is left is orthogonal to both.
-    for side in sides:
-        shape, rest = model.verify(**side).prediction.field, together.prediction.field - exact
-        assert abs((rest * shape).sum()) < 1e-6 * np.linalg.norm(exact) * np.linalg.norm(shape)
+    for sign in (1, -1):
+        side = terms | {name: sign * np.maximum(sign * terms[name], 0) for name in ("source", "initial")}
+        shape, rest = model.verify(**side).prediction.field, together.prediction.field - together.exact.field
+        assert abs((rest * shape).sum()) < 1e-6 * np.linalg.norm(together.exact.field) * np.linalg.norm(shape)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e30])

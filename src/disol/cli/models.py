@@ -118,9 +118,12 @@ def evaluate(
     """Measure a model on files of cases: a table, and numbers and pictures in files."""
     run, _ = find_run(model, network)
     check_device(device)
+    from disol._files import require_folder
     from disol.evaluation import evaluate as evaluate_model
 
     folder = out or (Path("evaluation", model) if is_shipped(model) else run / "evaluation")
+    if out is None:
+        require_folder(folder)  # nothing is written outside of a run because of a link in it
     handle: Path | Checkpoint = run
     if network is not None:
         from disol.models import load_checkpoint

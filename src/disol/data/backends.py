@@ -1,8 +1,13 @@
-"""Where cases are solved: in the processes that draw them, or many at a time on a GPU."""
+"""Where cases are solved: in the processes that draw them, or many at a time on a GPU.
+
+A back end has a step for worker processes, `prepare`, for a few cases, and one for the main process, `finish`, for a
+chunk of them, joined: it returns channels, pattern and amplitude, and how many cases the reference solver had to solve
+instead. It likes `largest_chunk` cases at once, of at most `chunk_bytes`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,91 +19,6 @@ from disol.errors import DisolError
 from disol.fem import System
 from disol.problems import Case, Solution, solve_exact
 from disol.problems.solve import find_gpu, to_fields
-
-
-class Backend(Protocol):
-    """A way to solve cases, in two steps."""
-
-    @property
-    def largest_chunk(self) -> int:
-        """Number of cases `finish` likes best."""
-        ...
-
-    @property
-    def chunk_bytes(self) -> int:
-        """Most bytes of results to hold at once."""
-        ...
-
-    @property
-    def prepare(self) -> Callable[[Recipe, range], Arrays]:
-        """The step for worker processes: a plain function of a few cases; the first axis of its arrays is the case."""
-        ...
-
-    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
-        """Take the step for the main process, for one chunk of cases, joined.
-
-        Return channels, pattern and amplitude, and how many cases had to be solved by the reference solver instead.
-        """
-        ...
-
-
-class CpuBackend:
-    """The reference solver, in the worker processes."""
-
-    largest_chunk = 64
-    chunk_bytes = 2**26
-
-    @property
-    def prepare(self) -> Callable[[Recipe, range], Arrays]:
-        """Draw and solve."""
-        return solve_cases
-
-    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
-        """Leave the cases as they are."""
-        del recipe
-        return prepared, 0
-
-
-@dataclass(frozen=True)
-class DeviceBackend:
-    """The batched solver, on a torch device in the main process; the worker processes draw and discretise."""
-
-    device: Any
-    largest_chunk: int = 2048
-    chunk_bytes: int = 2**30
-
-    @property
-    def prepare(self) -> Callable[[Recipe, range], Arrays]:
-        """Draw and discretise."""
-        return discretise_cases
-
-    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
-        """Solve the chunk and normalise the solutions."""
-        # torch takes seconds to import; worker processes, which import this module, do without.
-        from disol.solvers import solve_systems  # noqa: PLC0415
-
-        problem, conventions = recipe.problem, recipe.conventions
-        frames, domain = problem.frames(problem.times), to_device(prepared["domain"], self.device)
-        has_mass = "mass_matrix" in prepared
-        systems = System(
-            domain,
-            prepared["element_matrix"][0],
-            prepared["free"],
-            prepared["load"],
-            prepared["mass_matrix"][0] if has_mass else None,
-            prepared["initial_nodes"] if has_mass else None,
-        )
-        solved = solve_systems(systems, frames.steps, self.device)
-        fields, amplitude = to_fields(problem, conventions, solved.frames, frames, domain)
-        pattern = problem.normalisation(conventions).to_pattern(fields, amplitude, domain).float()
-        channels = {name: prepared[name] for name in get_encodings(problem)}
-        return {**channels, "pattern": to_numpy(pattern), "amplitude": to_numpy(amplitude)}, len(solved.fallbacks)
-
-
-def choose_backend(device: str) -> Backend:
-    """Return the back end for a device: "cpu", "cuda", "cuda:1", or "auto" (a GPU if there is one)."""
-    gpu = find_gpu(device)
-    return CpuBackend() if gpu is None else DeviceBackend(gpu)
 
 
 def solve_cases(recipe: Recipe, cases: range) -> Arrays:
@@ -158,3 +78,57 @@ def _stack_cases(work: Callable[[int], Arrays], cases: range) -> Arrays:
 def stack_rows(rows: list[Arrays]) -> Arrays:
     """Stack the arrays of cases, name by name."""
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+class CpuBackend:
+    """The reference solver, in the worker processes, which draw and solve."""
+
+    largest_chunk = 64
+    chunk_bytes = 2**26
+    prepare = staticmethod(solve_cases)
+
+    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
+        """Leave the cases as they are."""
+        del recipe
+        return prepared, 0
+
+
+@dataclass(frozen=True)
+class DeviceBackend:
+    """The batched solver, on a torch device in the main process; the worker processes draw and discretise."""
+
+    device: Any
+    largest_chunk: int = 2048
+    chunk_bytes: int = 2**30
+    prepare = staticmethod(discretise_cases)
+
+    def finish(self, recipe: Recipe, prepared: Arrays) -> tuple[Arrays, int]:
+        """Solve the chunk and normalise the solutions."""
+        # torch takes seconds to import; worker processes, which import this module, do without.
+        from disol.solvers import solve_systems  # noqa: PLC0415
+
+        problem, conventions = recipe.problem, recipe.conventions
+        frames, domain = problem.frames(problem.times), to_device(prepared["domain"], self.device)
+        has_mass = "mass_matrix" in prepared
+        systems = System(
+            domain,
+            prepared["element_matrix"][0],
+            prepared["free"],
+            prepared["load"],
+            prepared["mass_matrix"][0] if has_mass else None,
+            prepared["initial_nodes"] if has_mass else None,
+        )
+        solved = solve_systems(systems, frames.steps, self.device)
+        fields, amplitude = to_fields(problem, conventions, solved.frames, frames, domain)
+        pattern = problem.normalisation(conventions).to_pattern(fields, amplitude, domain).float()
+        channels = {name: prepared[name] for name in get_encodings(problem)}
+        return {**channels, "pattern": to_numpy(pattern), "amplitude": to_numpy(amplitude)}, len(solved.fallbacks)
+
+
+Backend = CpuBackend | DeviceBackend
+
+
+def choose_backend(device: str) -> Backend:
+    """Return the back end for a device: "cpu", "cuda", "cuda:1", or "auto" (a GPU if there is one)."""
+    gpu = find_gpu(device)
+    return CpuBackend() if gpu is None else DeviceBackend(gpu)

@@ -53,25 +53,20 @@ def connect(scheduler: str) -> Any:
                 f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
                 "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
             ) from error
-        _require_same_version(client)
+        try:
+            versions = set(client.run(_worker_version).values())
+        except Exception as error:  # whatever a worker met when it looked for this function
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise DisolError(
+                f"The cluster's workers need disol {__version__}, but do not have it ({reason}). Install it everywhere."
+            ) from error
+        if versions != {__version__}:
+            raise DisolError(
+                f"The cluster's workers have disol {', '.join(sorted(versions))}, this is {__version__}. "
+                "Install the same version everywhere."
+            )
         stack.pop_all()  # whoever asked for the client closes it
     return client
-
-
-def _require_same_version(client: Any) -> None:
-    """Require that every worker has this version of disol."""
-    try:
-        versions = set(client.run(_worker_version).values())
-    except Exception as error:  # whatever a worker met when it looked for this function
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DisolError(
-            f"The cluster's workers need disol {__version__}, but do not have it ({reason}). Install it everywhere."
-        ) from error
-    if versions != {__version__}:
-        raise DisolError(
-            f"The cluster's workers have disol {', '.join(sorted(versions))}, this is {__version__}. "
-            "Install the same version everywhere."
-        )
 
 
 def _worker_version() -> str:

@@ -15,6 +15,7 @@ from disol.data.recipe import StoreSettings
 from disol.data.store import Store, open_store
 from disol.errors import DisolError
 from disol.problems.problem import TRAINED_UNTIL
+from disol.solvers.memory import free_bytes
 
 Batch = dict[str, Tensor]
 CASES_AT_ONCE = 128  # read from the file on their way to a device
@@ -88,12 +89,19 @@ class CaseDataset(Dataset[Batch]):
         try:
             for start in range(0, max(1, len(positions)), CASES_AT_ONCE):
                 part = read_cases(self.store, positions[start : start + CASES_AT_ONCE], frames)
-                for name, values in part.items():
-                    if name not in arrays:
+                if start == 0:
+                    # A system may promise more memory than it has, and kill the process that uses it.
+                    if len(positions) * sum(values[:1].nbytes for values in part.values()) > free_bytes(target):
+                        raise MemoryError
+                    for name, values in part.items():
                         shape = (len(positions), *values.shape[1:])
                         arrays[name] = torch.empty(shape, dtype=values.dtype, device=target)
+                for name, values in part.items():
                     arrays[name][start : start + len(values)] = values
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            is_memory = isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)
+            if not is_memory:
+                raise
             raise DisolError(
                 f"{self.store.path} does not fit into the memory of {target}. Free memory, use a smaller file, "
                 "or read it case by case."
@@ -146,8 +154,15 @@ class DeviceCases:
         """Stack the cases at `indices`; of a transient problem at the given frames, or at frames drawn."""
         indices = torch.as_tensor(indices, device=self.device)
         frames = self._choose_frames(len(indices), frames, generator)
+        size = self.settings.resolution
+        inputs = torch.empty(len(indices), len(self.settings.channels), size, size, device=self.device)
+        for position, channel in enumerate(self.settings.channels):
+            if channel in self.arrays:
+                inputs[:, position] = self.arrays[channel][indices]
+            else:  # the one that is not stored: t / 20 s everywhere
+                inputs[:, position] = self._shares_of_trained_time[frames][:, None, None]
         return {
-            "inputs": self._stack_inputs(indices, frames),
+            "inputs": inputs,
             "target": self.arrays["pattern"][indices, frames],
             "domain": self.arrays["domain"][indices][:, None],
             "amplitude": self.arrays["amplitude"][indices],
@@ -168,19 +183,6 @@ class DeviceCases:
                 "Give the frame, or a generator to draw it."
             )
         return torch.zeros(count, dtype=torch.long, device=self.device)
-
-    def _stack_inputs(
-        self, indices: Int[Tensor, " case"], frames: Int[Tensor, " case"]
-    ) -> Float[Tensor, "case channel height width"]:
-        """Stack the channels; the one that is not stored is t / 20 s everywhere."""
-        size = self.settings.resolution
-        stacked = torch.empty(len(indices), len(self.settings.channels), size, size, device=self.device)
-        for position, channel in enumerate(self.settings.channels):
-            if channel in self.arrays:
-                stacked[:, position] = self.arrays[channel][indices]
-            else:
-                stacked[:, position] = self._shares_of_trained_time[frames][:, None, None]
-        return stacked
 
     @cached_property
     def _shares_of_trained_time(self) -> Float[Tensor, " frame"]:

@@ -1,5 +1,6 @@
 """Making files of cases: drawn in worker processes and solved by a back end, or a user's own."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -104,7 +105,7 @@ def generate(
         chunk = choose_chunk(backend, count_case_bytes(settings, get_encodings(recipe.problem)))
     if scheduler is not None:
         connect(scheduler).close()  # a cluster that does not answer must not leave an empty file
-    resumes = resume and path.exists()
+    resumes = resume and os.path.exists(path)  # Path.exists fails for names that are too long
     with resume_store(path, settings) if resumes else create_store(path, settings, recipe.problem) as writer:
         done = writer.store.num_done
         chunks = _cut(range(done, num_cases), chunk)
@@ -175,7 +176,7 @@ def write_cases(
     """
     target, problem = Path(path), find_problem(problem)
     conventions, workers = find_conventions(conventions, problem), checks.whole_number("workers", workers)
-    if target.exists():
+    if os.path.lexists(target):
         raise DisolError(f"{target} exists already. Remove it, or choose another path.")
     if not cases:
         raise DisolError("There must be at least one case, got none.")
@@ -189,44 +190,42 @@ def write_cases(
     solve = partial(_solve_own, problem, conventions, Grid(side, side))
     with written_whole(target) as temporary:
         temporary.unlink()  # a store is not laid out over a file
-        with (
-            create_store(temporary, settings, problem) as writer,
-            closing(in_order(solve, enumerate(cases), workers)) as solved,
-        ):
-            for start in range(0, len(cases), _OWN_CHUNK):
-                writer.write_chunk(start, stack_rows(list(islice(solved, _OWN_CHUNK))))
+        try:
+            with (
+                create_store(temporary, settings, problem) as writer,
+                closing(in_order(solve, enumerate(cases), workers)) as solved,
+            ):
+                for start in range(0, len(cases), _OWN_CHUNK):
+                    writer.write_chunk(start, stack_rows(list(islice(solved, _OWN_CHUNK))))
+        except DisolError as error:
+            raise DisolError(str(error).replace(str(temporary), str(target))) from error
     return target
 
 
 def _solve_own(
     problem: Problem, conventions: Conventions, grid: Grid, numbered: tuple[int, Case | Mapping[str, Any]]
 ) -> Arrays:
-    """Solve a case by the reference solver, or name the one that fails."""
+    """Check a case and solve it by the reference solver, at the times that files store, or name it if it fails."""
     number, given = numbered
+    times = {term.name: problem.times for term in problem.terms if term.kind is TIMES}
     try:
-        return stored_case(solve_exact(_read_own(problem, conventions, grid, given), device="cpu"))
+        if isinstance(given, Case):
+            if given.problem != problem:
+                raise DisolError(f"All cases of a file are of one problem, here {problem!r}, got {given.problem!r}.")
+            case = Case.from_arrays(given, conventions=conventions, **times)
+        else:
+            wanted = [term.name for term in problem.terms if term.kind is not TIMES]
+            for name in given:
+                if name not in wanted:
+                    raise DisolError(f"A case of a file has {', '.join(wanted)}, got {name!r}. Leave it out.")
+            case = Case.from_arrays(problem, conventions=conventions, **given, **times)
+        if case.is_batch:
+            raise DisolError(f"Cases of a file are given one by one, got a batch of {len(case)}.")
+        if case.grid != grid:
+            raise DisolError(
+                f"All cases of a file lie on one square grid, here {grid.height} x {grid.width}, got "
+                f"{case.grid.height} x {case.grid.width}. Bring it to that grid."
+            )
+        return stored_case(solve_exact(case, device="cpu"))
     except DisolError as error:
         raise DisolError(f"Case {number} failed: {error}") from error
-
-
-def _read_own(problem: Problem, conventions: Conventions, grid: Grid, given: Case | Mapping[str, Any]) -> Case:
-    """Check the data of a case; of a transient problem it is asked for at the times that files store."""
-    times = {term.name: problem.times for term in problem.terms if term.kind is TIMES}
-    if isinstance(given, Case):
-        if given.problem != problem:
-            raise DisolError(f"All cases of a file are of one problem, here {problem!r}, got {given.problem!r}.")
-        case = Case.from_arrays(given, conventions=conventions, **times)
-    else:
-        wanted = [term.name for term in problem.terms if term.kind is not TIMES]
-        for name in given:
-            if name not in wanted:
-                raise DisolError(f"A case of a file has {', '.join(wanted)}, got {name!r}. Leave it out.")
-        case = Case.from_arrays(problem, conventions=conventions, **given, **times)
-    if case.is_batch:
-        raise DisolError(f"Cases of a file are given one by one, got a batch of {len(case)}.")
-    if case.grid != grid:
-        raise DisolError(
-            f"All cases of a file lie on one square grid, here {grid.height} x {grid.width}, got "
-            f"{case.grid.height} x {case.grid.width}. Bring it to that grid."
-        )
-    return case

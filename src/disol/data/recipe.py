@@ -1,11 +1,12 @@
 """What a file says about its cases, and how they are drawn: case i is a function of a recipe and i alone."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any, get_origin
 
 import numpy as np
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int, Shaped, UInt8
 
 from disol import __version__
 from disol import _checks as checks
@@ -19,6 +20,9 @@ from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
 ALL_SHAPES = "shapes"
 SPLITS = ("train", "validation")
+MOST_FRAMES = 10_000
+_MOST_NAMES = 256  # of shifts, which a byte tells apart, and of channels and fields
+_LATEST = 1e6  # seconds
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +53,29 @@ class StoreSettings:
     component_amplitudes: bool
     package_version: str = __version__
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value: Any = getattr(self, field.name)
+            kind: Any = get_origin(field.type) or field.type
+            if not isinstance(value, kind):
+                raise DisolError(f"{field.name} must be of type {kind.__name__}, got {value!r:.80}.")
+            # The equation of one's own problem may have several lines.
+            lines = value.split() if field.name == "equation" else value if kind is tuple else (value,)
+            if not all(line.isprintable() for line in lines if isinstance(line, str)):
+                raise DisolError(f"{field.name} must be text of one line, got {value!r:.80}.")
+            if field.type == tuple[str, ...] and not 0 < len(value) == len(set(value)) <= _MOST_NAMES:
+                raise DisolError(f"{field.name} must be 1 to {_MOST_NAMES} different names, got {value!r:.80}.")
+        if checks.whole_number("seed", self.seed) >= 2**64:
+            raise DisolError(f"seed must be below 2**64 to be written to a file, got {self.seed:.3e}.")
+        checks.count("resolution", self.resolution)
+        checks.count("num_cases", self.num_cases)
+        if "domain" not in self.channels:
+            raise DisolError(f"channels must have a domain, got {', '.join(self.channels):.80}.")
+        seconds = np.array((0.0, *self.times, _LATEST))
+        if len(self.times) > MOST_FRAMES or not (np.diff(seconds) > 0).all():
+            raise DisolError(f"times must be up to {MOST_FRAMES} seconds in ascending order, below {_LATEST:g}.")
+        _ = self.numbers
+
     def __repr__(self) -> str:
         return f"StoreSettings({self})"
 
@@ -65,6 +92,17 @@ class StoreSettings:
         """How pattern and amplitude make up a field."""
         return PER_COMPONENT if self.component_amplitudes else JOINT
 
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of the equation by name."""
+        try:
+            numbers = json.loads(self.parameters)
+        except (ValueError, RecursionError):
+            numbers = None
+        if not isinstance(numbers, dict):
+            raise DisolError(f"parameters must be numbers by name in JSON, got {self.parameters[:80]!r}.")
+        return numbers
+
     def find_problem(self, source: object, own: Problem | None = None) -> Problem:
         """Return the problem of the file, one's own or one of the package, with those numbers that the file tells."""
         known = PROBLEMS if own is None else {**PROBLEMS, own.name: own}
@@ -73,7 +111,7 @@ class StoreSettings:
                 f"{source} holds cases of {self.problem!r}, which is not among {', '.join(PROBLEMS)}. "
                 "Pass that problem too."
             )
-        problem, numbers = known[self.problem], json.loads(self.parameters)
+        problem, numbers = known[self.problem], self.numbers
         for kind, stored, expected in (
             ("channels", self.channels, problem.channels),
             ("fields", self.fields, problem.fields),
@@ -86,21 +124,25 @@ class StoreSettings:
                 )
         return replace(problem, **{name: problem.parameters[name](name, number) for name, number in numbers.items()})
 
-    @property
-    def shift_codes(self) -> UInt8[np.ndarray, " case"]:
-        """Position in `shifts` of each case's shift."""
-        return (np.arange(self.num_cases) % len(self.shifts)).astype(np.uint8)
+    def number_cases(self, cases: Int[np.ndarray, " case"]) -> dict[str, Shaped[np.ndarray, " case"]]:
+        """Return what a file keeps of cases before they are drawn.
 
-    @property
-    def outlines(self) -> Int64[np.ndarray, " case"]:
-        """Number of each case's outline."""
-        return self.shift_codes.astype(np.int64) if self.fixed_outlines else np.arange(self.num_cases, dtype=np.int64)
+        index     their numbers
+        outline   the numbers of their outlines
+        shift     positions of their shifts in `shifts`
+        split     positions in `SPLITS`: the first 80 % of the outlines train, rounded down
+        """
+        shift = cases % len(self.shifts)
+        outline, outlines = cases, self.num_cases
+        if self.fixed_outlines:
+            outline, outlines = shift, min(self.num_cases, len(self.shifts))
+        split = outline >= 4 * outlines // 5
+        return {"index": cases, "outline": outline, "shift": shift.astype(np.uint8), "split": split.astype(np.uint8)}
 
     @property
     def split_codes(self) -> UInt8[np.ndarray, " case"]:
-        """Position in `SPLITS` of each case: the first 80 % of the outlines train, rounded down."""
-        outlines = self.outlines
-        return (outlines >= 4 * len(np.unique(outlines)) // 5).astype(np.uint8)
+        """Position in `SPLITS` of each case."""
+        return self.number_cases(np.arange(self.num_cases))["split"]
 
 
 @dataclass(frozen=True)

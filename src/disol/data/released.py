@@ -1,13 +1,15 @@
 """Reading the data files released with the paper, by the names used here."""
 
-import pickle
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
+from torch import Tensor
 
+from disol._files import require_regular
 from disol.data.layout import Arrays
 from disol.data.packing import get_encodings
 from disol.errors import DisolError
@@ -16,6 +18,7 @@ from disol.problems.table import find_problem
 
 # Keys of inputs and outputs in the two layouts: files for training and files for tests.
 _LAYOUTS = (("inp", "out"), ("inputs", "outputs"))
+_MOST_PICKLED = 2**20  # bytes that say what the tensors of a file are; a handful takes some hundreds
 
 
 def read_released(path: str | Path, problem: str | Problem) -> Arrays:
@@ -23,42 +26,70 @@ def read_released(path: str | Path, problem: str | Problem) -> Arrays:
 
     The pattern is [case, field, height, width], or [case, frame, field, height, width] for a transient problem.
     """
-    problem, content = find_problem(problem), _load_tensors(Path(path))
+    path, problem = Path(path), find_problem(problem)
+    content = _load_tensors(path)
     keys = next((keys for keys in _LAYOUTS if content.keys() >= {*keys}), None)
     if keys is None:
+        named = ", ".join(map(str, content))
         raise DisolError(
-            f"{path} should hold 'inp' and 'out' or 'inputs' and 'outputs', got {', '.join(content) or 'nothing'}. "
+            f"{path} should hold 'inp' and 'out' or 'inputs' and 'outputs', got {named or 'nothing':.80}. "
             "Pass a data file, not a checkpoint."
         )
-    inputs, pattern = (_as_float32(content[key]) for key in keys)
+    inputs, pattern = (_to_array(path, key, content[key]).astype(np.float32, copy=False) for key in keys)
     arrays = _name_channels(path, problem, inputs)
     is_transient = bool(problem.times)
-    if pattern.ndim != 4 + is_transient or pattern.shape[1] != len(problem.fields):
+    grid = (len(inputs), len(problem.fields), *inputs.shape[2:])
+    if pattern.ndim != 4 + is_transient or pattern.shape[:4] != grid:
         expected = f"[case, {len(problem.fields)}, height, width{', time' if is_transient else ''}]"
-        raise DisolError(f"Solutions of {problem.name} are {expected}, got {pattern.shape}. Name another problem.")
+        raise DisolError(
+            f"Solutions of {problem.name} are {expected}, for inputs {inputs.shape}, got {pattern.shape} in {path}. "
+            "Name another problem."
+        )
     arrays["pattern"] = np.moveaxis(pattern, -1, 1) if is_transient else pattern
     for name, key in (("amplitude", "lim"), ("index", "indices")):
         if key in content:
-            values = torch.as_tensor(content[key]).numpy().reshape(len(pattern), -1)
-            arrays[name] = values[:, 0] if values.shape[1] == 1 else values
+            values = _to_array(path, key, content[key])
+            if values.shape[:1] != (len(pattern),):
+                raise DisolError(f"{key!r} of {path} should have {len(pattern)} rows, got shape {values.shape}.")
+            arrays[name] = values.reshape(len(pattern)) if values.size == len(pattern) else values
     return arrays
 
 
-def _load_tensors(path: Path) -> dict[str, Any]:
-    """Load a file that holds a dictionary of tensors and nothing that could run."""
+def _load_tensors(path: Path) -> dict[Any, Any]:
+    """Load a file that holds a dictionary and nothing that could run, of no more bytes than it has."""
+    require_regular(path)
     try:
+        with ZipFile(path) as archive:
+            members = archive.infolist()
+        is_compressed = any(member.compress_type != ZIP_STORED for member in members)
+        if is_compressed or sum(member.file_size for member in members) > path.stat().st_size:
+            raise DisolError(f"{path} is compressed, which torch.save does not do. Download it again.")
+        if any(member.file_size > _MOST_PICKLED for member in members if member.filename.endswith(".pkl")):
+            raise DisolError(f"{path} holds more than tensors. Pass a released data file.")
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise DisolError(f"{path} cannot be read: {error.strerror}. Check the path.") from error
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except DisolError:
+        raise
+    except Exception as error:  # of many kinds, as damage can be anywhere
         raise DisolError(f"{path} is not a file of tensors, or it is damaged. Download it again.") from error
     if not isinstance(content, dict):
         raise DisolError(f"{path} should hold a dictionary, got {type(content).__name__}. Pass a released data file.")
     return content
 
 
-def _as_float32(value: object) -> Float[np.ndarray, "..."]:
-    return torch.as_tensor(value).to(torch.float32).numpy()
+def _to_array(path: Path, key: str, value: object) -> Shaped[np.ndarray, "..."]:
+    """Return a dense tensor of real numbers, each of which is in the file."""
+    if (
+        not isinstance(value, Tensor)
+        or value.layout is not torch.strided
+        or value.device.type != "cpu"
+        or value.is_nested
+        or value.is_quantized
+        or value.is_complex()
+        or value.nbytes > value.untyped_storage().nbytes()
+    ):
+        raise DisolError(f"{key!r} of {path} should be a dense tensor of real numbers. Pass a released data file.")
+    is_short = value.is_floating_point() and value.itemsize < 4  # of which NumPy does not know all kinds
+    return (value.float() if is_short else value).detach().numpy()
 
 
 def _name_channels(path: str | Path, problem: Problem, inputs: Shaped[np.ndarray, "..."]) -> Arrays:
@@ -69,6 +100,10 @@ def _name_channels(path: str | Path, problem: Problem, inputs: Shaped[np.ndarray
             f"Inputs of {problem.name} are [case, {len(stored)}, height, width], got {inputs.shape} in {path}. "
             "Name another problem."
         )
-    return {
-        name: encoding.compact(name, inputs[:, problem.channels.position(name)]) for name, encoding in stored.items()
-    }
+    try:
+        return {
+            name: encoding.compact(name, inputs[:, problem.channels.position(name)])
+            for name, encoding in stored.items()
+        }
+    except DisolError as error:
+        raise DisolError(f"{path} holds no cases of {problem.name}: {error} Name another problem.") from error

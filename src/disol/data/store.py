@@ -1,7 +1,6 @@
 """Files of cases: many cases of one problem on one grid, written in order and read by name."""
 
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Mapping
@@ -12,7 +11,27 @@ from types import TracebackType
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from disol.data.layout import CHANNELS, Arrays, Column, count_case_bytes, lay_out, read_layout
+from disol._files import (
+    NOT_SUPPORTED,
+    drop_unfinished,
+    finish,
+    map_regular,
+    sync_folder,
+    temporary_beside,
+    try_lock,
+)
+from disol.data.layout import (
+    AGAIN,
+    CHANNELS,
+    CHECKSUMS,
+    STRUCTURE_BYTES,
+    Arrays,
+    Column,
+    compute_checksums,
+    count_case_bytes,
+    lay_out,
+    read_layout,
+)
 from disol.data.packing import get_encodings
 from disol.data.recipe import SPLITS, StoreSettings
 from disol.errors import DisolError
@@ -25,7 +44,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
-_NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by this file system
+_SEARCHED_AT_ONCE = 2**20  # cases among which the first unfinished one is looked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,23 +61,26 @@ class Store:
     @property
     def num_done(self) -> int:
         """Number of complete cases, counted from the first."""
-        done = self.columns["done"].view(self.path)
-        return len(done) if done.all() else int(np.argmin(done))
+        return self._count_done(self._map())
 
     @property
     def names(self) -> dict[str, Column]:
         """What `read` gives, by name: channels, pattern, amplitude, index, outline, shift, split and times."""
-        return {name.removeprefix(CHANNELS): column for name, column in self.columns.items() if name != "done"}
+        return {
+            name.removeprefix(CHANNELS): column
+            for name, column in self.columns.items()
+            if name != "done" and not name.startswith(CHECKSUMS)
+        }
 
     def positions(self, split: str = "all") -> Int[np.ndarray, " case"]:
         """Return where the complete cases of a split are."""
         if split != "all" and split not in SPLITS:
             raise DisolError(f"Unknown split {split!r}. Use one of {', '.join([*SPLITS, 'all'])}.")
-        codes = self.columns["split"].view(self.path)[: self.num_done]
+        codes = self.read(slice(None), "split")["split"]
         return np.arange(len(codes)) if split == "all" else np.flatnonzero(codes == SPLITS.index(split))
 
     def read(self, cases: Cases = slice(None), *names: str, frames: slice = slice(None)) -> Arrays:
-        """Read complete cases, all arrays or those named; markers come as bool, forces as int8.
+        """Read complete cases, all arrays or those named, and verify them; markers come as bool, forces as int8.
 
         frames   of the patterns of a transient problem
         """
@@ -66,30 +88,71 @@ class Store:
         for name in names:
             if name not in known:
                 raise DisolError(f"{self.path} holds no {name!r}. It holds {', '.join(known)}.")
-        num_done = self.num_done
-        return {name: self._read(name, known[name], num_done, cases, frames) for name in names or known}
+        content = self._map()
+        positions = np.arange(self._count_done(content))[cases]
+        arrays = {}
+        for name in names or known:
+            if name == "times":  # of the file, not of a case
+                arrays[name] = np.array(self.settings.times)
+                continue
+            column = known[name]
+            stored = self._read_rows(CHANNELS + name if column.encoding else name, content, positions, frames)
+            arrays[name] = column.encoding.decode(stored, self.settings.resolution) if column.encoding else stored
+        return arrays
 
-    def _read(self, name: str, column: Column, num_done: int, cases: Cases, frames: slice) -> Shaped[np.ndarray, "..."]:
-        if name == "times":  # of the file, not of a case
-            return np.array(column.view(self.path))
-        rows = column.view(self.path)[:num_done]
-        if name == "pattern" and self.settings.times:
-            rows = rows[:, frames]
-        stored = np.array(rows[cases])
-        return stored if column.encoding is None else column.encoding.decode(stored, self.settings.resolution)
+    def _map(self) -> memoryview:
+        content = map_regular(self.path)
+        if len(content) < max(column.end for column in self.columns.values()):
+            raise DisolError(f"{self.path} was truncated while it was in use. {AGAIN}")
+        return content
+
+    def _count_done(self, content: memoryview) -> int:
+        codes = self.columns["done"].view(content)
+        for start in range(0, len(codes), _SEARCHED_AT_ONCE):
+            searched = codes[start : start + _SEARCHED_AT_ONCE]
+            if (searched > 1).any():
+                raise DisolError(f"{self.path} is damaged: 'done' holds other codes than 0 and 1. {AGAIN}")
+            if not searched.all():
+                return start + int(np.argmin(searched))
+        return len(codes)
+
+    def _read_rows(
+        self, name: str, content: memoryview, positions: Int[np.ndarray, " case"], frames: slice
+    ) -> Shaped[np.ndarray, "..."]:
+        """Read rows of a dataset as they are stored, and require that they are those that were written."""
+        column, sums = self.columns[name], self.columns.get(CHECKSUMS + name)
+        chosen = (positions, frames) if name == "pattern" and self.settings.times else (positions,)
+        stored = column.view(content)[chosen]
+        intact, known = np.array(True), self.settings.number_cases(positions)
+        if name in known:
+            intact = stored == known[name]
+        elif sums is not None:
+            expected = sums.view(content)[chosen]
+            intact = compute_checksums(stored, expected.ndim) == expected
+        if not intact.all():
+            case = positions[np.argwhere(~intact)[0, 0]]
+            raise DisolError(f"{self.path} is damaged: {name!r} of case {case} is not what was written. {AGAIN}")
+        if stored.dtype.kind == "f" and not np.isfinite(stored).all():
+            raise DisolError(f"{self.path} is damaged: {name!r} holds NaN or infinite values. {AGAIN}")
+        return stored
 
 
 class StoreWriter:
     """A file of cases, open for its next cases; no other process can write it meanwhile."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store, self._file = store, -1
         try:
             self._file = os.open(store.path, os.O_RDWR)
+            if not try_lock(self._file):
+                raise DisolError(
+                    f"{store.path} is in use by another process. Wait until it has finished, or choose another path."
+                )
+            _require_room(store.path, store.path.stat().st_size)
+            _reserve(store.path)
         except OSError as error:
+            self.close()
             raise _explain(error, store.path) from error
-        try:
-            _claim(self._file, store.path)
         except BaseException:
             self.close()
             raise
@@ -111,22 +174,18 @@ class StoreWriter:
             os.close(self._file)
         self._file = -1
 
-    def reserve(self) -> None:
-        """Claim the room on the disk that the file will fill."""
-        size = self.store.path.stat().st_size
-        try:
-            _require_room(self.store.path, size)
-            _reserve(self._file, size)
-        except OSError as error:
-            raise _explain(error, self.store.path) from error
-
     def write_chunk(self, start: int, arrays: Arrays) -> None:
         """Write the cases from `start` on, all of them, before any is marked as done."""
         if start != self.store.num_done:
             raise DisolError(f"The next case to write is {self.store.num_done}, got {start}. Write cases in order.")
         columns = self.store.columns
-        drawn = {name: column for name, column in columns.items() if column.known is None}
-        stored = {name: _encode_rows(name, column, arrays) for name, column in drawn.items()}
+        stored = {}
+        for name, column in columns.items():
+            if column.is_drawn:
+                stored[name] = _encode_rows(name, column, arrays)
+                if CHECKSUMS + name in columns:
+                    axes = len(columns[CHECKSUMS + name].shape)
+                    stored[CHECKSUMS + name] = compute_checksums(stored[name], axes)
         try:
             for name, rows in stored.items():
                 _write_at(self._file, columns[name].offset + start * columns[name].row_bytes, rows)
@@ -138,7 +197,7 @@ class StoreWriter:
 
 
 def create_store(path: str | Path, settings: StoreSettings, problem: str | Problem | None = None) -> StoreWriter:
-    """Lay out a new file and open it for writing.
+    """Lay out a new file and open it for writing; it appears under its name in one step, or not at all.
 
     problem   whose terms say how channels are kept; unless given, that of the package which the settings name
     """
@@ -149,24 +208,27 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
             f"{known.name} has the channels {', '.join(known.channels)}, but the settings of the file have "
             f"{', '.join(settings.channels)}."
         )
-    if settings.num_cases < 1:
-        raise DisolError(f"num_cases must be at least 1, got {settings.num_cases}.")
-    if path.exists():
+    if os.path.lexists(path):
         raise DisolError(f"{path} exists already. Resume it, remove it, or choose another path.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _require_room(path, settings.num_cases * count_case_bytes(settings, encodings))
-        lay_out(path, settings, encodings)
+        _require_room(path, STRUCTURE_BYTES + settings.num_cases * count_case_bytes(settings, encodings))
+        with temporary_beside(path) as temporary:
+            lay_out(temporary, settings, encodings)
+            _reserve(temporary)
+            finish(temporary)
+            try:
+                path.hardlink_to(temporary)
+            except FileExistsError:
+                raise DisolError(
+                    f"{path} was created by another process just now. Wait for it, or choose another."
+                ) from None
+            except OSError:  # file systems without hard links
+                temporary.rename(path)
+        sync_folder(path.parent)
     except OSError as error:
         raise _explain(error, path) from error
-    writer = StoreWriter(open_store(path, unfinished=True))
-    try:
-        writer.reserve()
-    except BaseException:
-        path.unlink()
-        writer.close()
-        raise
-    return writer
+    return StoreWriter(open_store(path, unfinished=True))
 
 
 def open_store(path: str | Path, *, unfinished: bool = False) -> Store:
@@ -188,13 +250,8 @@ def resume_store(path: str | Path, settings: StoreSettings) -> StoreWriter:
                 f"{path} was begun with {field.name}={begun!r}, now asked for {asked!r}. "
                 "Ask for the same, or choose another path."
             )
-    writer = StoreWriter(store)
-    try:
-        writer.reserve()
-    except BaseException:
-        writer.close()
-        raise
-    return writer
+    drop_unfinished(path)
+    return StoreWriter(store)
 
 
 def _encode_rows(name: str, column: Column, arrays: Arrays) -> Shaped[np.ndarray, "..."]:
@@ -228,43 +285,30 @@ def _explain(error: OSError, path: Path) -> DisolError:
 
 def _require_room(path: Path, size: int) -> None:
     """Require that the disk can hold a file of `size` bytes, what it takes already included."""
-    taken = path.stat().st_blocks * 512 if path.exists() else 0
+    missing = size - (path.stat().st_blocks * 512 if path.exists() else 0)
     free = shutil.disk_usage(path.parent).free
-    if size - taken > free:
+    if missing > free:
         raise DisolError(
-            f"{path} needs {_readable(size - taken)}, but {_readable(free)} are free. "
+            f"{path} needs {_readable(missing)}, but {_readable(free)} are free. "
             "Free space, choose another folder, or ask for fewer cases."
         )
+
+
+def _reserve(path: Path) -> None:
+    """Claim all blocks of a file, where the file system can."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("rb+") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                if error.errno not in NOT_SUPPORTED:
+                    raise
 
 
 def _readable(size: int) -> str:
     """Write a number of bytes in the unit that shows its digits."""
     thousands = min((len(str(size)) - 1) // 3, len(_UNITS) - 1)
     return f"{size / 1000**thousands:.1f} {_UNITS[thousands]}"
-
-
-def _reserve(descriptor: int, size: int) -> None:
-    """Claim the blocks of a file, where the file system can."""
-    if not hasattr(os, "posix_fallocate"):
-        return
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-    except OSError as error:
-        if error.errno not in _NOT_SUPPORTED:
-            raise
-
-
-def _claim(descriptor: int, path: Path) -> None:
-    """Become the only writer of a file until its descriptor closes; the kernel ends the claim of a killed process."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise DisolError(
-            f"{path} is in use by another process. Wait until it has finished, or choose another path."
-        ) from None
-    except OSError as error:
-        if error.errno not in _NOT_SUPPORTED:
-            raise _explain(error, path) from error
 
 
 def _write_at(descriptor: int, offset: int, array: Shaped[np.ndarray, "..."]) -> None:

@@ -74,10 +74,4 @@ def _follow_main_process() -> None:
     """End this worker as soon as the main process has ended, even if it was killed."""
     main = multiprocessing.parent_process()
     if main is not None:
-        threading.Thread(target=_exit_after, args=(main.sentinel,), daemon=True).start()
-
-
-def _exit_after(sentinel: int) -> None:
-    """Wait for a process to end, then end this one at once."""
-    wait([sentinel])
-    os._exit(1)
+        threading.Thread(target=lambda: (wait([main.sentinel]), os._exit(1)), daemon=True).start()

@@ -1,6 +1,7 @@
 """Evaluating a model on files of cases: what is asked for is checked before torch is imported."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -66,7 +67,7 @@ def evaluate(
     chosen_frames = [_choose_frames(store, frames) for store in stores]
     if split is not None:
         stores[0].positions(split)  # refuses an unknown one
-    if out is not None and Path(out).exists() and not Path(out).is_dir():
+    if out is not None and os.path.exists(out) and not os.path.isdir(out):
         raise DisolError(f"Results go into a folder, but {out} is a file.")
     own = None if problem is None else find_problem(problem)
     handle = find_folder(model) if isinstance(model, str | Path) else model
@@ -113,18 +114,21 @@ def evaluate(
 
 @dataclass(frozen=True)
 class SeenCases:
-    """Numbers of the cases that a model and a file have in common.
+    """What a model and a file have in common.
 
-    numbers            those it was trained on, in the whole of its training file
+    trained            what the training file says, if the file holds cases of the same sequence
     is_training_file   the file is that one
     """
 
-    numbers: Int[np.ndarray, " case"]
+    trained: StoreSettings | None
     is_training_file: bool
 
     def count(self, evaluated: Int[np.ndarray, " case"]) -> int:
-        """Count those among the cases evaluated."""
-        return int(np.isin(evaluated, self.numbers).sum())
+        """Count those of the cases evaluated that the model was trained on."""
+        if self.trained is None:
+            return 0
+        known = evaluated[evaluated < self.trained.num_cases]
+        return int((self.trained.number_cases(known)["split"] == SPLITS.index("train")).sum())
 
 
 def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> SeenCases:
@@ -139,10 +143,9 @@ def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> Seen
     stored = {name: value for name, value in asdict(settings).items() if name != "package_version"}
     free = {name: trained.get(name) for name in FREE_SETTINGS}
     if not isinstance(free["num_cases"], int) or {**json.loads(json.dumps(stored)), **free} != trained:
-        return SeenCases(np.zeros(0, dtype=np.int64), is_training_file=False)
-    codes = replace(settings, num_cases=free["num_cases"]).split_codes
+        return SeenCases(None, is_training_file=False)
     is_training_file = all(stored[name] == free[name] for name in FREE_SETTINGS)
-    return SeenCases(np.flatnonzero(codes == SPLITS.index("train")), is_training_file)
+    return SeenCases(replace(settings, num_cases=free["num_cases"]), is_training_file)
 
 
 def distinct_names(stores: Sequence[Store]) -> list[str]:

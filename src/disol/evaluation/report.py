@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -15,9 +16,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from disol import __version__
-from disol._files import written_whole
+from disol._files import read_regular, written_whole
 from disol.errors import DisolError
 from disol.evaluation.results import Evaluation, FileEvaluation
+from disol.models.card import read_json
 
 FORMAT = "disol evaluation 1"
 SUMMARY = "evaluation.json"
@@ -25,6 +27,12 @@ STATISTICS = ("mean", "median", "p95")
 LABEL = max(map(len, STATISTICS))
 NARROWEST = 4  # characters of a file's name in a line
 TEXT_WIDTH = 120
+MOST_BYTES = 2**24  # of an `evaluation.json`
+# Of the files that an evaluation writes besides.
+ENDINGS = (
+    *("-cases.csv", "-examples.png", "-best.png", "-median.png", "-worst.png"),
+    *("errors.png", "errors-over-time.png", "amplitudes.png"),
+)
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
@@ -152,18 +160,24 @@ def _list_rows(file: FileEvaluation) -> Iterator[list[Any]]:
 
 
 def _remove_evaluation(folder: Path) -> None:
-    """Remove the files that an earlier evaluation lists, if they are still as it wrote them, and the list last."""
+    """Remove the files that an earlier evaluation lists, if they are still as it wrote them, and the list last.
+
+    A list may come from somebody else: it names nothing but files of this folder with names that evaluations give.
+    """
+    if not os.path.isfile(folder / SUMMARY):
+        return
     try:
-        earlier = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return  # there is none, or it is no evaluation
+        earlier = read_json(read_regular(folder / SUMMARY, MOST_BYTES), folder / SUMMARY)
+    except DisolError:
+        return  # it is no evaluation
     written = earlier.get("written") if isinstance(earlier, dict) and earlier.get("format") == FORMAT else None
     if not isinstance(written, dict):
         return
     try:
-        for name, content in written.items():
-            if (folder / name).is_file() and _digest(folder / name) == content:
-                (folder / name).unlink()
+        for file in folder.iterdir():
+            is_ours = file.name.endswith(ENDINGS) and file.name in written and not file.is_symlink() and file.is_file()
+            if is_ours and _digest(file) == written[file.name]:
+                file.unlink()
         (folder / SUMMARY).unlink()
     except OSError as error:
         raise DisolError(
@@ -172,7 +186,8 @@ def _remove_evaluation(folder: Path) -> None:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _finite(value: Any) -> Any:

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from disol._devices import enough_memory
 from disol.data import DeviceCases, Store
 from disol.data.dataset import Batch, read_cases
-from disol.errors import DisolError
 from disol.evaluation.metrics import coverage, measure_amplitudes, measure_patterns
 from disol.evaluation.results import Example, FileEvaluation
 from disol.models import Checkpoint, count_parameters, resolve
@@ -122,13 +122,10 @@ class Run:
 
     @torch.no_grad()
     def _predict(self, inputs: Float[Tensor, "case channel height width"]) -> Float[Tensor, "case ..."]:
-        try:
+        with enough_memory(
+            f"A batch of {len(inputs)} cases does not fit into the memory of {self.device}. Use a smaller batch_size."
+        ):
             return self.network(inputs)
-        except torch.OutOfMemoryError as error:
-            raise DisolError(
-                f"A batch of {len(inputs)} cases does not fit into the memory of {self.device}. "
-                "Use a smaller batch_size."
-            ) from error
 
     def _keep(self, rank: str, case: int, shift: str, values: Measured) -> Example:
         """Keep one case with its prediction."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from threading import Lock
 
@@ -12,14 +12,25 @@ import scipy
 from jaxtyping import Bool, Float
 from threadpoolctl import ThreadpoolController
 
-from disol._arrays import Array
+from disol._arrays import Array, exponent_of
 from disol.errors import DisolError
 from disol.fem.assembly import assemble, free_unknowns
+from disol.fem.rounding import (
+    EPSILON,
+    GOLDEN,
+    NOTABLE_ERROR,
+    Refinement,
+    leading_part,
+    report,
+    require_range,
+    sensitivity,
+)
 
 LARGEST_BACKWARD_ERROR = 1e-13
 _LIMIT = Lock()  # held by the thread that limits BLAS
 
 NodeFields = Float[np.ndarray, "component rows columns"]
+Vector = Float[np.ndarray, " unknown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,40 +81,75 @@ class System:
         return replace(self, mask=self.mask[case], free=self.free[case], load=self.load[case], initial=initial)
 
     def solve(self, steps: Sequence[int] | None = None) -> Float[np.ndarray, "frame component rows columns"]:
-        """Return the nodal values of one case: u, or uⁿ for every n in `steps`; 0 where they are not free."""
-        if self.mass_matrix is None:
-            return self.solve_for([self.load])[0][None]
-        asked = range(1) if steps is None else steps
-        kept = {step: nodes for step, nodes in enumerate(self._march(max(asked))) if step in asked}
-        return np.stack([kept[step] for step in asked])
+        """Return the nodal values of one case: u, or uⁿ for every n in `steps`; 0 where they are not free.
 
-    def solve_for(self, loads: Sequence[NodeFields]) -> list[NodeFields]:
-        """Return u of one case for each of several loads instead of its own, with one factorisation."""
+        What rounding may have changed by more than 1e-6 of the largest value is told in a warning, and by more than
+        1e-2 refused.
+        """
+        nodes, error = self.solve_and_estimate(steps)
+        report(error)
+        return nodes
+
+    def solve_and_estimate(
+        self, steps: Sequence[int] | None = None
+    ) -> tuple[Float[np.ndarray, "frame component rows columns"], float]:
+        """Solve, and estimate what rounding has changed, as a share of the largest nodal value."""
+        with one_thread():
+            if self.mass_matrix is not None:
+                return self._march(range(1) if steps is None else steps)
+            solutions, error = self.solve_for([self.load])
+        return solutions[0][None], error + sensitivity(self.element_matrix) * (error > 0)
+
+    def solve_for(self, loads: Sequence[NodeFields]) -> tuple[list[NodeFields], float]:
+        """Return u of one case for each of several loads instead of its own, with one factorisation.
+
+        The largest estimate of what rounding has changed comes with them.
+        """
         unknowns = free_unknowns(self.free)
         vectors = [load.reshape(-1)[unknowns] for load in loads]
-        solutions = np.zeros((len(loads), self.free.size))
+        solutions, errors = np.zeros((len(loads), self.free.size)), [0.0]
         loaded = [number for number, vector in enumerate(vectors) if vector.any()]
         if loaded:
-            solver = DirectSolver(assemble(self.mask, self.element_matrix, self.free))
+            # Powers of two scale exactly, and keep all that is computed far from overflow and underflow.
+            exponent = int(exponent_of(np.abs(self.element_matrix).max()))
+            solver = DirectSolver(assemble(self.mask, np.ldexp(self.element_matrix, -exponent), self.free))
             for number in loaded:
-                solutions[number, unknowns] = solver.solve(vectors[number])
-        return list(solutions.reshape(-1, *self.free.shape))
+                unit = int(exponent_of(np.abs(vectors[number]).max()))
+                solution, error = solver.solve_and_estimate(np.ldexp(vectors[number], -unit))
+                require_range(np.abs(solution).max(), unit - exponent)
+                solutions[number, unknowns] = np.ldexp(solution, unit - exponent)
+                errors.append(error)
+        return list(solutions.reshape(-1, *self.free.shape)), max(errors)
 
-    def _march(self, num_steps: int) -> Iterator[NodeFields]:
-        """Yield u⁰ … uᴺ by node, with one factorisation."""
+    def _march(self, steps: Sequence[int]) -> tuple[Float[np.ndarray, "frame component rows columns"], float]:
+        """Step from u⁰ on with one factorisation."""
         assert self.mass_matrix is not None
         assert self.initial is not None
         unknowns = free_unknowns(self.free)
-        solver = DirectSolver(assemble(self.mask, self.element_matrix, self.free))
-        mass = assemble(self.mask, self.mass_matrix, self.free)
-        load = self.load.reshape(-1)[unknowns]
-        values = self.initial.reshape(-1)[unknowns]
-        for step in range(num_steps + 1):
+        exponent = int(exponent_of(np.abs(self.element_matrix).max()))
+        load, values = (array.reshape(-1)[unknowns] for array in (self.load, self.initial))
+        sizes = ((np.abs(values).max(), 0), (np.abs(load).max(), exponent))
+        unit = max((int(exponent_of(size)) - scale for size, scale in sizes if size > 0), default=0)
+        load, values = np.ldexp(load, -unit - exponent), np.ldexp(values, -unit)
+        matrix, mass = (
+            assemble(self.mask, np.ldexp(each, -exponent), self.free)
+            for each in (self.element_matrix, self.mass_matrix)
+        )
+        solver, ones = DirectSolver(matrix), np.ones(len(unknowns))
+        # Every step has the same factors, so what rounding does to it is found once: an error of ε |A| |u| in each
+        # equation, and a share of the error before it. Refinement would not help: rounding the entries of M + δ K,
+        # where M may be small beside δ K, does as much.
+        added, kept = (np.abs(solver.factors.solve(each)).max() for each in (abs(matrix) @ ones, mass @ ones))
+        frames, error, largest = np.zeros((len(steps), self.free.size)), 0.0, np.abs(values).max()
+        for step in range(max(steps) + 1):
             if step > 0:
-                values = solver.solve(mass @ values + load)
-            nodes = np.zeros(self.free.size)
-            nodes[unknowns] = values
-            yield nodes.reshape(self.free.shape)
+                values = solver.solve(mass @ values + load, refine=False)
+                largest = max(largest, np.abs(values).max())
+                error = min(kept, 1.0) * error + EPSILON * added * largest
+            for frame in (place for place, asked in enumerate(steps) if asked == step):
+                frames[frame, unknowns] = values
+        require_range(largest, unit)
+        return np.ldexp(frames, unit).reshape(-1, *self.free.shape), float(error / (largest or 1.0))
 
 
 @dataclass(eq=False)
@@ -111,35 +157,70 @@ class DirectSolver:
     """LU factors of a sparse matrix whose unknowns are already in elimination order.
 
     Finite element matrices of these problems need no pivoting, which keeps the elimination order and halves
-    the work. Each solution is checked; should one ever fail, the matrix is factorised again with pivoting.
+    the work. Each solution is refined and checked; should one ever fail, the matrix is factorised again with pivoting.
     """
 
     matrix: "scipy.sparse.csc_array"
     factors: "scipy.sparse.linalg.SuperLU" = field(init=False)
     size: float = field(init=False)
+    is_pivoted: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         with one_thread():
             self.factors = factorise(self.matrix, pivot=False)
         self.size = float(scipy.sparse.linalg.norm(self.matrix))
 
-    def solve(self, load: Float[np.ndarray, " unknown"]) -> Float[np.ndarray, " unknown"]:
+    def solve(self, load: Vector, refine: bool = True) -> Vector:
         """Solve for one load vector."""
-        with one_thread():
-            solution = self.factors.solve(load)
-            if self.backward_error(solution, load) <= LARGEST_BACKWARD_ERROR:  # a NaN is no solution either
-                return solution
-            self.factors = factorise(self.matrix, pivot=True)
-            solution = self.factors.solve(load)
-        error = self.backward_error(solution, load)
-        if not error <= LARGEST_BACKWARD_ERROR:
+        return self.solve_and_estimate(load, refine)[0]
+
+    def solve_and_estimate(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
+        """Solve for one load vector; estimate the largest error relative to the largest value, 0 if not refined."""
+        with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+            solution, error = self._refine(load) if refine else (self.factors.solve(load), 0.0)
+            backward_error = self.backward_error(solution, load)
+            # A NaN is no solution either.
+            is_exact = error <= NOTABLE_ERROR and backward_error <= LARGEST_BACKWARD_ERROR
+            if not is_exact and not self.is_pivoted:
+                self.factors, self.is_pivoted = factorise(self.matrix, pivot=True), True
+                return self.solve_and_estimate(load, refine)
+        if not backward_error <= LARGEST_BACKWARD_ERROR:
             raise DisolError(
-                f"The system is numerically singular (backward error {error:.1e}). "
+                f"The system is numerically singular (backward error {backward_error:.1e}). "
                 "Check that the boundary conditions hold every part of the domain."
             )
-        return solution
+        return solution, error
 
-    def backward_error(self, solution: Float[np.ndarray, " unknown"], load: Float[np.ndarray, " unknown"]) -> float:
+    def _refine(self, load: Vector) -> tuple[Vector, float]:
+        # A known solution is solved for beside the unknown one: how far it is missed tells of errors that corrections
+        # cannot show, where the factors are so wrong that they make these small.
+        known = np.arange(len(load)) * GOLDEN % 2 - 1
+        solution, found = self.factors.solve(np.stack([load, self.matrix @ known], axis=1)).T
+        refinement = Refinement(np.abs(solution).max(), np.abs(found - known).max())
+        while refinement.active:
+            correction = self.factors.solve(self.residual(solution, load))
+            if refinement.accept(np.abs(correction).max(), np.abs(solution).max()):
+                solution = solution + correction
+        return solution, float(refinement.error)
+
+    @cached_property
+    def _parts(self) -> "list[scipy.sparse.csc_array]":
+        """A as a sum: the leading bits of its entries, and what they leave."""
+        matrix = self.matrix
+        row_sums = np.bincount(matrix.indices, np.abs(matrix.data), minlength=len(matrix.indptr) - 1)
+        leading = leading_part(matrix.data, row_sums.max())
+        return [
+            scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+            for data in (leading, matrix.data - leading)
+        ]
+
+    def residual(self, solution: Vector, load: Vector) -> Vector:
+        """Return b − A u to about 25 bits more than a double has, where it is small."""
+        leading, rest = self._parts
+        large = leading_part(solution, np.abs(solution).max())
+        return (load - leading @ large) - (self.matrix @ (solution - large) + rest @ large)
+
+    def backward_error(self, solution: Vector, load: Vector) -> float:
         """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero where both u and b are."""
         unit = np.abs(load).max(initial=0.0) or 1.0  # squares of very small or large values are no numbers any more
         solution, load = solution / unit, load / unit

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from disol.models.table import Architecture as Architecture
     from disol.models.table import build_network as build_network
     from disol.models.table import count_parameters as count_parameters
+    from disol.models.table import count_real_numbers as count_real_numbers
     from disol.models.table import create_model as create_model
     from disol.models.table import describe_model as describe_model
+    from disol.models.table import find_settings as find_settings
     from disol.models.table import list_models as list_models
 
 # Where each name lives. They are imported on first use: finding a model and checking its settings need no torch.
@@ -38,8 +40,10 @@ NAMES = {
     "Network": "base",
     "build_network": "table",
     "count_parameters": "table",
+    "count_real_numbers": "table",
     "create_model": "table",
     "describe_model": "table",
+    "find_settings": "table",
     "import_published": "published",
     "list_models": "table",
     "list_pretrained": "pretrained",

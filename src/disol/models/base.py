@@ -1,7 +1,6 @@
 """What every network is: a map from the stacked channels of a problem to its pattern or its amplitude."""
 
 import re
-import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -10,10 +9,11 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from disol._checks import listed
 from disol._terms import DOMAIN
 from disol.errors import DisolError
 from disol.models.settings import ModelConfig
-from disol.models.table import count_parameters
+from disol.models.table import count_parameters, count_real_numbers
 from disol.problems import Problem
 
 Weights = Mapping[str, Shaped[Tensor, "..."]]
@@ -56,7 +56,9 @@ class Network(nn.Module, ABC):
 
     def __repr__(self) -> str:
         maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
-        return f"{type(self).__name__}({self.problem.name}: {maps}; {count_parameters(self):,} parameters)"
+        count, reals = count_parameters(self), count_real_numbers(self)
+        size = f"{count:,} parameters" + (f", {reals:,} real numbers" if reals != count else "")
+        return f"{type(self).__name__}({self.problem.name}: {maps}; {size})"
 
     def describe(self) -> str:
         """Return all of its layers as text, which is what torch prints of a module."""
@@ -64,16 +66,23 @@ class Network(nn.Module, ABC):
 
 
 def fill(network: nn.Module, weights: Weights, source: object) -> None:
-    """Give a network its weights, each of which must be there and have the right shape."""
+    """Give a network its weights, each of which must be there, have the right shape and be finite.
+
+    Those of a network on the meta device become the weights given: until they fit, no memory is taken.
+    """
+    is_outline = any(weight.is_meta for weight in network.parameters())
     try:
-        network.load_state_dict(dict(weights), strict=True)
+        network.load_state_dict(dict(weights), strict=True, assign=is_outline)
     except RuntimeError as error:
         _, _, troubles = str(error).partition("\n")
         told = re.sub(r"torch\.Size\(\[([\d, ]*)\]\)", r"(\1)", " ".join(troubles.split()))
         raise DisolError(
-            f"{source} must hold the weights of a {type(network).__name__}, but: {textwrap.shorten(told, 300)} "
+            f"{source} must hold the weights of a {type(network).__name__}, but: {listed([told], 300)} "
             "Use the settings it was made with."
         ) from None
+    # A sum is finite if all its numbers are, unless they are very large.
+    if not all(weight.sum().isfinite() or weight.isfinite().all() for weight in weights.values()):
+        raise DisolError(f"{source} holds NaN or infinite weights. Look why training diverged.")
 
 
 def require_fit(network: nn.Module, problem: Problem, resolution: int | None = None) -> None:

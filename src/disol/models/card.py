@@ -1,13 +1,16 @@
 """What a checkpoint says about itself: the contents of its `config.json`. Reading it needs no torch."""
 
+import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from disol import __version__
+from disol._checks import listed, shown
 from disol._files import INCOMING, read_current
 from disol.errors import DisolError
 from disol.models.settings import ModelConfig
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 CARD = "config.json"
 FORMAT = "disol checkpoint 1"
+MOST_BYTES = 2**20  # of a `config.json`
+LARGEST_SIDE = 2**14  # pixels along a side of the grids that a network was trained on
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,7 +39,9 @@ class Card:
     parameters      the numbers of the equation
     normalisation   how patterns are scaled, "joint" or "component" (`disol.problems.normalisation`)
     storage         the precision its weights are stored in; they are float32 once loaded
-    files           the other files of the checkpoint, and the SHA-256 of each
+    resolution      pixels along a side of the grids it was trained on
+    files           the files of the checkpoint, and the SHA-256 of each; of `config.json` itself that of what it says
+                    but for this one entry
     """
 
     model: str
@@ -87,24 +94,39 @@ class Card:
 
     @classmethod
     def read(cls, content: bytes, source: object) -> "Card":
-        """Read a `config.json`."""
-        try:
-            stored = json.loads(content)
-        except ValueError:
-            raise DisolError(f"{source} must hold JSON, but is damaged. Copy the checkpoint again.") from None
+        """Read a `config.json`; one of an earlier version says nothing about its own SHA-256."""
+        stored = read_json(content, source)
         found = stored.get("format") if isinstance(stored, dict) else None
         if found != FORMAT:
-            raise DisolError(f"{source} must have the format {FORMAT!r}, got {found!r}. Pass a checkpoint of disol.")
+            raise DisolError(
+                f"{source} must have the format {FORMAT!r}, got {shown(found)}. Pass a checkpoint of disol."
+            )
         kinds = get_type_hints(cls)
         _require_keys(source, stored, set(kinds))
         for name, kind in kinds.items():
             if not _is_of_kind(stored[name], kind):
-                raise DisolError(f"{name} of {source} must not be {stored[name]!r}. Copy the checkpoint again.")
-        return cls(**stored)
+                raise DisolError(f"{name} of {source} must not be {shown(stored[name])}. Copy the checkpoint again.")
+        card = cls(**stored)
+        if not 1 <= card.resolution <= LARGEST_SIDE:
+            raise DisolError(
+                f"resolution of {source} must be from 1 to {LARGEST_SIDE:,}, got {shown(card.resolution)}. "
+                "Copy the checkpoint again."
+            )
+        if card.files.get(CARD, card.digest()) != card.digest():
+            raise DisolError(f"{source} must say what was saved, but was altered. Copy the checkpoint again.")
+        return card
 
     def write(self) -> bytes:
-        """Write a `config.json`."""
-        return (json.dumps(asdict(self), indent=2) + "\n").encode()
+        """Write a `config.json`, with the SHA-256 of what it says."""
+        return self._encode({**self.files, CARD: self.digest()})
+
+    def digest(self) -> str:
+        """Return the SHA-256 of what it says, but for this one itself."""
+        others = {name: digest for name, digest in self.files.items() if name != CARD}
+        return hashlib.sha256(self._encode(others)).hexdigest()
+
+    def _encode(self, files: Mapping[str, str]) -> bytes:
+        return (json.dumps({**asdict(self), "files": files}, indent=2) + "\n").encode()
 
     def __repr__(self) -> str:
         maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
@@ -114,13 +136,13 @@ class Card:
         """Return the problem with the numbers it was trained with; a problem asked for must be the same one."""
         if asked is None and self.problem not in PROBLEMS:
             raise DisolError(
-                f"{source} was trained on {self.problem!r}, which is not among {', '.join(PROBLEMS)}. "
+                f"{source} was trained on {shown(self.problem)}, which is not among {', '.join(PROBLEMS)}. "
                 "Pass that problem too, as in disol.load(folder, problem) or load_checkpoint(folder, problem)."
             )
         problem = find_problem(self.problem if asked is None else asked)
         if problem.name != self.problem:
             raise DisolError(
-                f"{source} was trained on {self.problem!r}, not {problem.name!r}. "
+                f"{source} was trained on {shown(self.problem)}, not {problem.name!r}. "
                 f"Choose the problem {self.problem}, or a checkpoint of {problem.name!r}."
             )
         find_conventions(self.conventions, problem)
@@ -145,17 +167,24 @@ class Card:
 
 def read_card(folder: Path) -> Card:
     """Read the card of a checkpoint, without which a folder is none."""
-    try:
-        content = read_current(folder, CARD)
-    except OSError:
-        kind = "has no config.json" if folder.is_dir() else "is a file" if folder.exists() else "does not exist"
-        raise DisolError(f"A checkpoint is a folder with a {CARD}, but {folder} {kind}.") from None
-    return Card.read(content, folder / CARD)
+    if not is_checkpoint(folder):
+        is_there = "is a file" if os.path.exists(folder) else "does not exist"
+        kind = "has no config.json" if os.path.isdir(folder) else is_there
+        raise DisolError(f"A checkpoint is a folder with a {CARD}, but {folder} {kind}.")
+    return Card.read(read_current(folder, CARD, MOST_BYTES), folder / CARD)
 
 
 def is_checkpoint(folder: Path) -> bool:
     """Tell whether a folder holds a checkpoint, even one whose last change was interrupted."""
-    return (folder / CARD).exists() or (folder / INCOMING / CARD).exists()
+    return os.path.exists(folder / INCOMING / CARD) or os.path.exists(folder / CARD)
+
+
+def read_json(content: bytes, source: object) -> Any:
+    """Read JSON, or say that it is none."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise DisolError(f"{source} must hold JSON, but is damaged. Copy it again.") from None
 
 
 def as_json(where: str, value: Any) -> Any:
@@ -184,6 +213,8 @@ def _is_of_kind(value: object, kind: Any) -> bool:
     """Tell whether a value read from JSON is a text, number, list, dict or one of several texts, as declared."""
     if get_origin(kind) is Literal:
         return value in get_args(kind)
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return type(value) is (get_origin(kind) or kind)
 
 
@@ -192,7 +223,7 @@ def _require_keys(source: object, stored: Mapping[str, object], expected: set[st
     for trouble, keys in (("lacks", expected - stored.keys()), ("also has", stored.keys() - expected)):
         if keys:
             raise DisolError(
-                f"{source} must have the keys {', '.join(sorted(expected))}, but {trouble} {', '.join(sorted(keys))}. "
+                f"{source} must have the keys {', '.join(sorted(expected))}, but {trouble} {listed(sorted(keys))}. "
                 "Use the version of disol that wrote it."
             )
 
@@ -201,6 +232,6 @@ def _require_names(source: object, kind: str, stored: list[str], expected: tuple
     """Require that channels or fields are those of the problem, in its order."""
     if tuple(stored) != tuple(expected):
         raise DisolError(
-            f"{source} has the {kind} {', '.join(stored)}, but the problem has {', '.join(expected)}. "
+            f"{source} has the {kind} {listed(stored)}, but the problem has {', '.join(expected)}. "
             "Use the version of disol that wrote it, or train again."
         )

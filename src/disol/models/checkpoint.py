@@ -6,23 +6,26 @@ Nothing in these files is run when they are read, and no module is imported beca
 import hashlib
 import io
 import json
+import os
+import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from disol._checks import count
+from disol._checks import count, listed, shown
 from disol._files import read_current, write_together
 from disol._terms import ChannelLayout
 from disol.errors import DisolError
 from disol.models.base import Predicts, fill
-from disol.models.card import CARD, Card, as_json, read_card
+from disol.models.card import CARD, Card, as_json, read_card, read_json
 from disol.models.table import MODELS, build_network, count_parameters, describe_model, find_model
+from disol.models.torch_files import read_torch_file
 from disol.problems import Problem
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import NORMALISATIONS, Normalisation
@@ -32,6 +35,7 @@ WEIGHTS = "model.safetensors"
 METRICS = "metrics.json"
 STATE = "state.pt"
 STORAGES: dict[str, torch.dtype] = {"float32": torch.float32, "float16": torch.float16}
+MOST_TEXT_BYTES = 2**24  # of `metrics.json`, and of what the other files hold besides numbers
 MOST_TRIES = 20  # of reading while a training run writes
 
 
@@ -139,7 +143,7 @@ def save_checkpoint(
     model_settings   of a network of one's own: the settings that its class was called with
     """
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise DisolError(f"A checkpoint is a folder, but {folder} is a file. Choose another path.")
     equation = find_problem(problem)
     side = equation.resolution if resolution is None else count("resolution", resolution)
@@ -170,64 +174,96 @@ def load_checkpoint(
     state     read the state of the training run, too
     """
     folder = Path(path)
-    card, contents = _read_consistently(folder, (WEIGHTS, METRICS, STATE) if state else (WEIGHTS, METRICS))
-    equation = card.find_problem(folder / CARD, problem)
-    network = _build(card, equation, folder / CARD, model)
-    fill(network, _unpack_weights(contents[WEIGHTS], folder / WEIGHTS), folder / WEIGHTS)
+    for _ in range(MOST_TRIES):
+        card = read_card(folder)
+        equation = card.find_problem(folder / CARD, problem)
+        outline = _build_outline(card, equation, folder / CARD, model)
+        contents = _read_files(folder, card, _count_bytes(outline, state))
+        if contents is not None:
+            break
+    else:
+        raise DisolError(f"{folder} is being written by another process; retry later.")
+    weights = _unpack_weights(contents[WEIGHTS], outline, card, folder / WEIGHTS)
+    fill(outline, weights, folder / WEIGHTS)
+    network = outline
+    if card.model not in MODELS and not isinstance(model, nn.Module):
+        network = _build(card, equation, model)  # besides weights it may have numbers that no file holds
+        fill(network, weights, folder / WEIGHTS)
+    metrics = read_json(contents[METRICS], folder / METRICS)
+    if not isinstance(metrics, dict):
+        raise DisolError(f"{folder / METRICS} must hold values by name, got {shown(metrics)}. Copy it again.")
     return Checkpoint(
         folder,
         network.cpu().eval(),
         equation,
-        json.loads(contents[METRICS]),
+        metrics,
         _unpack_state(contents[STATE], folder / STATE) if STATE in contents else None,
         card,
     )
 
 
-def _build(card: Card, problem: Problem, source: Path, model: str | type[nn.Module] | nn.Module | None) -> nn.Module:
-    """Build the network of a checkpoint; one of one's own from what the caller passes, never from what a file says."""
+def _build_outline(
+    card: Card, problem: Problem, source: Path, model: str | type[nn.Module] | nn.Module | None
+) -> nn.Module:
+    """Build the network of a checkpoint without its weights, for which a `config.json` may ask for any memory.
+
+    One of one's own is built from what the caller passes, never from what a file says. An object has its weights, and a
+    class that needs numbers to be built gets them.
+    """
     is_known = card.model in MODELS
-    if model is None:
-        if not is_known and ":" in card.model:
-            raise DisolError(
-                f"{source} holds a network of one's own, {card.model}. Pass it too, as in "
-                "load_checkpoint(folder, model=...): its class, an object of it, or that text."
-            )
-        return find_model(card.model).network(card.find_config(source), problem)
-    asked = describe_model(model)
+    if model is None and not is_known and ":" in card.model:
+        raise DisolError(
+            f"{source} holds a network of one's own, {listed([card.model])}. Pass it too, as in "
+            "load_checkpoint(folder, model=...): its class, an object of it, or that text."
+        )
+    asked = card.model if model is None else describe_model(model)
     if (is_known or asked in MODELS) and asked != card.model:
-        raise DisolError(f"{source} holds a network {card.model!r}, not {asked!r}.")
-    if is_known:
-        return find_model(card.model).network(card.find_config(source), problem)
-    is_object = isinstance(model, nn.Module)
-    return build_network(model, problem, {} if is_object else card.model_config, seed=0)
+        raise DisolError(f"{source} holds a network {shown(card.model)}, not {asked!r}.")
+    if is_known or model is None:
+        with torch.device("meta"):
+            return find_model(card.model).network(card.find_config(source), problem)
+    with suppress(Exception), torch.device("meta"):
+        return _build(card, problem, model)
+    return _build(card, problem, model)
 
 
-def _read_consistently(folder: Path, wanted: tuple[str, ...]) -> tuple[Card, dict[str, bytes]]:
-    """Read `config.json` and the wanted files that it lists, all of one checkpoint."""
-    for _ in range(MOST_TRIES):
-        card = read_card(folder)
-        contents, damaged = {}, []
-        for name in card.files.keys() & set(wanted):
-            try:
-                contents[name] = read_current(folder, name)
-            except OSError:
-                contents[name] = b""
-            if hashlib.sha256(contents[name]).hexdigest() != card.files[name]:
-                damaged.append(name)
-        if not damaged:
-            break
-        if read_card(folder) == card:  # else a training run wrote a new checkpoint while this one was read
+def _build(card: Card, problem: Problem, model: str | type[nn.Module] | nn.Module | None) -> nn.Module:
+    """Build a network of one's own; an object is copied."""
+    assert model is not None
+    return build_network(model, problem, {} if isinstance(model, nn.Module) else card.model_config, seed=0)
+
+
+def _count_bytes(network: nn.Module, state: bool) -> dict[str, int]:
+    """Return the most bytes that each file of a checkpoint of a network can have, for those to be read."""
+    weights = sum(weight.numel() * max(weight.element_size(), 4) for weight in network.state_dict().values())
+    most = {WEIGHTS: MOST_TEXT_BYTES + weights, METRICS: MOST_TEXT_BYTES}
+    # A state has the weights before their average is taken, and what an optimizer knows of each.
+    return most | {STATE: MOST_TEXT_BYTES + 5 * weights} if state else most
+
+
+def _read_files(folder: Path, card: Card, most_bytes: Mapping[str, int]) -> dict[str, bytes] | None:
+    """Read files of a checkpoint that its card lists; None if a training run wrote a new one meanwhile."""
+    for name in (WEIGHTS, METRICS):
+        if name not in card.files:
+            raise DisolError(f"{folder / CARD} must list {name}, but does not. Copy the checkpoint again.")
+    if not card.files.keys() <= {WEIGHTS, METRICS, STATE, CARD}:
+        raise DisolError(f"{folder / CARD} lists {listed(card.files)}, which is no checkpoint. Copy it again.")
+    contents = {}
+    for name in most_bytes.keys() & card.files.keys():
+        try:
+            contents[name] = read_current(folder, name, most_bytes[name])
+        except DisolError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            contents[name] = b""
+        if hashlib.sha256(contents[name]).hexdigest() != card.files[name]:
+            if read_card(folder) != card:
+                return None
             raise DisolError(
-                f"{folder / damaged[0]} must be the file that was saved, but is missing, truncated or altered. "
+                f"{folder / name} must be the file that was saved, but is missing, truncated or altered. "
                 "Copy the checkpoint again."
             )
-    else:
-        raise DisolError(f"{folder} is being written by another process; retry later.")
-    for name in (WEIGHTS, METRICS):
-        if name not in contents:
-            raise DisolError(f"{folder / CARD} must list {name}, but does not. Copy the checkpoint again.")
-    return card, contents
+    return contents
 
 
 def _properties(problem: Problem, conventions: Conventions, normalisation: Normalisation) -> dict[str, Any]:
@@ -251,19 +287,28 @@ def _pack_weights(network: nn.Module, dtype: torch.dtype) -> bytes:
         stored = stored.to(dtype) if stored.is_floating_point() else stored
         if not stored.isfinite().all():
             raise DisolError(
-                f"{name} must be finite as {str(stored.dtype).removeprefix('torch.')}, but is not. "
+                f"{name} must be finite as {_name_dtype(stored.dtype)}, but is not. "
                 "Store it as 'float32', or look why training diverged."
             )
         weights[name] = stored
     return safetensors.torch.save(weights)
 
 
-def _unpack_weights(content: bytes, source: Path) -> dict[str, Tensor]:
-    """Return weights by name, in float32."""
+def _unpack_weights(content: bytes, network: nn.Module, card: Card, source: Path) -> dict[str, Tensor]:
+    """Return weights by name, in float32, if they are of the kind that was saved."""
+    stored_as = find("storage", card.storage, STORAGES)
     try:
         weights = safetensors.torch.load(content)
-    except SafetensorError as error:
-        raise DisolError(f"{source} must hold safetensors, but: {error}. Copy the checkpoint again.") from None
+    except Exception as error:  # kinds of numbers that torch does not know raise errors of their own
+        reason = listed([str(error)])
+        raise DisolError(f"{source} must hold safetensors, but: {reason}. Copy the checkpoint again.") from None
+    for name, own in network.state_dict().items():
+        expected = stored_as if own.is_floating_point() else own.dtype
+        if name in weights and weights[name].dtype != expected:
+            raise DisolError(
+                f"{name} in {source} must be {_name_dtype(expected)}, got {_name_dtype(weights[name].dtype)}. "
+                "Copy the checkpoint again."
+            )
     return {name: weight.float() if weight.is_floating_point() else weight for name, weight in weights.items()}
 
 
@@ -277,11 +322,14 @@ def _pack_state(state: Mapping[str, Any]) -> bytes:
 def _unpack_state(content: bytes, source: Path) -> dict[str, Any]:
     """Return the state of a training run."""
     try:
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception as error:
+        state = read_torch_file(content)
+    except pickle.UnpicklingError as error:
         raise DisolError(
-            f"{source} must hold tensors and plain containers, but cannot be read. Train again."
+            f"{source} must hold tensors and plain containers, but cannot be read: {error}. Train again."
         ) from error
+    if not isinstance(state, dict):
+        raise DisolError(f"{source} must hold values by name, got a {type(state).__name__}. Train again.")
+    return state
 
 
 def _plain_state(where: str, value: Any) -> Any:
@@ -295,3 +343,7 @@ def _plain_state(where: str, value: Any) -> Any:
     if value is None or type(value) in {bool, int, float, str}:
         return value
     raise DisolError(f"{where} must be a tensor, number, text or a container of them, got {type(value).__name__}.")
+
+
+def _name_dtype(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -29,8 +29,10 @@ def find_folder(model: str | Path) -> Path:
     if isinstance(model, str) and is_shipped(model):
         return PRETRAINED / model
     separators = {os.sep, os.altsep or os.sep}
-    if isinstance(model, str) and not separators & set(model) and not Path(model).exists():
+    if isinstance(model, str) and not separators & set(model) and not os.path.exists(model):
         names = list_pretrained()
         known = f"Use one of {', '.join(names)}, or" if names else "No model comes with this package;"
-        raise DisolError(f"Unknown model {model!r}: neither a name nor a folder. {known} pass the folder of a run.")
+        raise DisolError(
+            f"Unknown model {model!r:.300}: neither a name nor a folder. {known} pass the folder of a run."
+        )
     return Path(model)

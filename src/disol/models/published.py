@@ -1,23 +1,25 @@
 """Reading the weights that the paper's authors released into our modules."""
 
 import json
-import pickle
+import os
 import re
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 
+from disol._checks import listed, shown
+from disol._files import read_regular
 from disol.errors import DisolError
 from disol.models.base import Weights, fill
 from disol.models.disol import DiSOL
 from disol.models.settings import DiSOLConfig
+from disol.models.torch_files import read_torch_file
 from disol.problems import PROBLEMS, Problem
 from disol.problems.table import find_problem
 
+MOST_BYTES = 2**28  # of a file of weights; theirs have a few megabytes, and as many for their optimizer
 # Their settings and ours, where both are plain numbers, by the part of the network they belong to.
 _SETTINGS = {
     "every": {"base_ch": "width", "depth": "depth", "mlp_hidden": "head_width", "mlp_layers": "head_layers"},
@@ -41,10 +43,10 @@ _RENAMED = (
     (r"fusion\.(?:\w+\.)?se\.fc\.2\.", "local_operator.mixing.excitation.excite."),
     (r"head\.", "local_operator.stem."),
     (r"unet\.inc\.", "assembly.encoder.0.block."),
-    (r"unet\.downs\.(?P<down>\d+)\.block\.", "assembly.encoder.{level}.block."),
-    (r"unet\.ups\.(?P<up>\d+)\.reduce\.", "assembly.decoder.{level}.up.reduce."),
-    (r"unet\.ups\.(?P<up>\d+)\.gate\.gate\.", "assembly.decoder.{level}.gate.gate."),
-    (r"unet\.ups\.(?P<up>\d+)\.block\.", "assembly.decoder.{level}.block."),
+    (r"unet\.downs\.(?P<down>\d{1,2})\.block\.", "assembly.encoder.{level}.block."),
+    (r"unet\.ups\.(?P<up>\d{1,2})\.reduce\.", "assembly.decoder.{level}.up.reduce."),
+    (r"unet\.ups\.(?P<up>\d{1,2})\.gate\.gate\.", "assembly.decoder.{level}.gate.gate."),
+    (r"unet\.ups\.(?P<up>\d{1,2})\.block\.", "assembly.decoder.{level}.block."),
     (r"spatial_attn\.conv\.", "readout.attention.convolution."),
     (r"mlp\.net\.", "readout.head."),
 )
@@ -60,9 +62,15 @@ def import_published(path: str | Path, problem: str | Problem | None = None) -> 
     """
     source = Path(path)
     weights = _rename(_read_weights(source), source)
-    config = _infer_config(weights, source)
-    equation = _guess_problem(weights, config, source) if problem is None else find_problem(problem)
-    model = DiSOL(config, equation)
+    try:
+        config = _infer_config(weights)
+        equation = _guess_problem(weights, config, source) if problem is None else find_problem(problem)
+    except KeyError as error:
+        raise DisolError(f"{source} lacks {error}, which every DiSOL has. Pass complete DiSOL weights.") from None
+    except (IndexError, TypeError, ZeroDivisionError):
+        raise DisolError(f"{source} holds weights of other shapes than a DiSOL has. Pass DiSOL weights.") from None
+    with torch.device("meta"):
+        model = DiSOL(config, equation)
     fill(model, weights, source)
     _check_settings(source, model)
     return model.eval()
@@ -70,50 +78,48 @@ def import_published(path: str | Path, problem: str | Problem | None = None) -> 
 
 def _read_weights(source: Path) -> dict[str, torch.Tensor]:
     """Read tensors by name, without running any code stored with them."""
-    if not source.is_file():
+    if not os.path.isfile(source):
         raise DisolError(f"Expected a file of weights, but {source} is none. Pass a .safetensors or .pth file.")
+    content = read_regular(source, MOST_BYTES)
     try:
-        if source.suffix == ".safetensors":
-            return safetensors.torch.load_file(source)
-        stored = torch.load(source, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        raise DisolError(f"{source} cannot be read as weights: {reason}. Download it again.") from error
+        stored = safetensors.torch.load(content) if source.suffix == ".safetensors" else read_torch_file(content)
+    except Exception as error:  # safetensors has many kinds of them
+        raise DisolError(f"{source} cannot be read as weights: {listed([str(error)])}. Download it again.") from error
     weights = stored.get("model_state_dict", stored) if isinstance(stored, dict) else None
-    if not weights or not all(isinstance(weight, torch.Tensor) for weight in weights.values()):
+    if not isinstance(weights, dict) or not weights or not all(map(_is_weight, weights.items())):
         raise DisolError(f"{source} must hold tensors under 'model_state_dict', but does not. Pass a DiSOL checkpoint.")
-    return dict(weights)
+    return {name: weight.float() for name, weight in weights.items()}
 
 
-def _infer_config(weights: Weights, source: Path) -> DiSOLConfig:
+def _is_weight(item: tuple[object, object]) -> bool:
+    name, weight = item
+    return isinstance(name, str) and isinstance(weight, torch.Tensor) and weight.is_floating_point()
+
+
+def _infer_config(weights: Weights) -> DiSOLConfig:
     """Read the settings off the shapes of the weights."""
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-    try:
-        settings: dict[str, Any] = {
-            "width": shapes["local_operator.stem.0.weight"][0],
-            "depth": sum(
-                re.fullmatch(r"assembly\.encoder\.\d+\.block\.0\.weight", name) is not None for name in shapes
-            ),
-            "gated_skips": sum(name.endswith(".gate.gate.0.weight") for name in shapes),
-            "fusion": "none",
-            "attention": "readout.attention.convolution.weight" in shapes,
-            "head_width": shapes["readout.head.0.weight"][0],
-            "head_layers": sum(re.fullmatch(r"readout\.head\.\d+\.weight", name) is not None for name in shapes),
+    settings: dict[str, Any] = {
+        "width": shapes["local_operator.stem.0.weight"][0],
+        "depth": sum(re.fullmatch(r"assembly\.encoder\.\d+\.block\.0\.weight", name) is not None for name in shapes),
+        "gated_skips": sum(name.endswith(".gate.gate.0.weight") for name in shapes),
+        "fusion": "none",
+        "attention": "readout.attention.convolution.weight" in shapes,
+        "head_width": shapes["readout.head.0.weight"][0],
+        "head_layers": sum(re.fullmatch(r"readout\.head\.\d+\.weight", name) is not None for name in shapes),
+    }
+    if settings["attention"]:
+        settings["attention_kernel"] = shapes["readout.attention.convolution.weight"][-1]
+    if "local_operator.mixing.expand.weight" in shapes:
+        expand = shapes["local_operator.mixing.expand.weight"]
+        settings |= {"fusion": "mixing", "expansion": expand[0] // expand[1]}
+    if "local_operator.fusion.merge.weight" in shapes:
+        settings |= {
+            "fusion": "film",
+            "geometry_width": shapes["local_operator.fusion.geometry.0.weight"][0],
+            "physics_width": shapes["local_operator.fusion.physics.0.weight"][0],
+            "film_width": shapes["local_operator.fusion.modulation.coefficients.0.weight"][0],
         }
-        if settings["attention"]:
-            settings["attention_kernel"] = shapes["readout.attention.convolution.weight"][-1]
-        if "local_operator.mixing.expand.weight" in shapes:
-            hidden, mixed, *_ = shapes["local_operator.mixing.expand.weight"]
-            settings |= {"fusion": "mixing", "expansion": hidden // mixed}
-        if "local_operator.fusion.merge.weight" in shapes:
-            settings |= {
-                "fusion": "film",
-                "geometry_width": shapes["local_operator.fusion.geometry.0.weight"][0],
-                "physics_width": shapes["local_operator.fusion.physics.0.weight"][0],
-                "film_width": shapes["local_operator.fusion.modulation.coefficients.0.weight"][0],
-            }
-    except KeyError as error:
-        raise DisolError(f"{source} lacks {error}, which every DiSOL has. Pass complete DiSOL weights.") from None
     return DiSOLConfig(**settings)
 
 
@@ -136,22 +142,23 @@ def _guess_problem(weights: Weights, config: DiSOLConfig, source: Path) -> Probl
 def _check_settings(source: Path, model: DiSOL) -> None:
     """Require that settings stored beside the weights are those of the model."""
     beside = (source.with_suffix(".json"), source.with_name("model_cfg.json"))
-    for file in filter(Path.is_file, beside):
+    for file in filter(os.path.isfile, beside):
         settings, expected = _read_settings(file), _published_settings(model)
         for name in settings.keys() & expected.keys():
             if settings[name] != expected[name]:
                 raise DisolError(
-                    f"{file} says {name} = {settings[name]!r}, but {source.name} has {expected[name]!r}. "
+                    f"{file} says {name} = {shown(settings[name])}, but {source.name} has {expected[name]!r}. "
                     "Put weights and settings of one run side by side."
                 )
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
     """Read the authors' settings."""
+    content = read_regular(file, MOST_BYTES)
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = json.loads(content)
         return dict(stored.get("settings", stored))
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise DisolError(f"{file} must hold settings by name, but cannot be read. Restore or remove it.") from error
 
 
@@ -177,16 +184,15 @@ def _rename(published: Weights, source: Path) -> dict[str, torch.Tensor]:
     weights, unknown = {}, []
     for name, weight in published.items():
         ours = _our_name(name, depth)
-        if ours is None:
+        if ours is None or ours in weights:
             unknown.append(name)
         else:
             # Squeeze-and-excitation runs on vectors there and on 1×1 grids here.
             weights[ours] = weight[..., None] if weight.ndim == 3 else weight
     if unknown:
-        listed = textwrap.shorten(", ".join(unknown), 120)
         raise DisolError(
-            f"{source} holds {listed}, which no published DiSOL has. Pass the authors' DiSOL weights; our own "
-            "checkpoints are folders, for load_checkpoint."
+            f"{source} holds {listed(unknown, 120)}, which no published DiSOL has. Pass the authors' DiSOL weights; "
+            "our own checkpoints are folders, for load_checkpoint."
         )
     return weights
 

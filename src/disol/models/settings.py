@@ -1,12 +1,40 @@
 """Settings of networks: frozen dataclasses with one default per setting, checked when built. They need no torch."""
 
-import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
+from disol._checks import shown
 from disol.errors import DisolError
+
+LARGEST = 10**9  # whole number that a setting can be, unless it has a limit of its own
+# Of the networks of the package: far beyond what is of use, and far below what an altered file could ask for.
+LARGEST_NETWORK = {
+    "width": 1024,
+    "depth": 10,
+    "geometry_width": 4096,
+    "physics_width": 4096,
+    "film_width": 4096,
+    "expansion": 64,
+    "gated_skips": 9,
+    "level_expansion": 64,
+    "coarse_sweeps": 256,
+    "attention_kernel": 127,
+    "head_width": 4096,
+    "head_layers": 64,
+    "modes": 64,
+    "layers": 64,
+    "sensors": 1024,
+    "cnn_width": 1024,
+    "branch_layers": 64,
+    "basis": 4096,
+    "trunk_width": 4096,
+    "trunk_layers": 64,
+    "latent": 1024,
+    "deformation_width": 4096,
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -14,15 +42,22 @@ class ModelConfig(ABC):
     """What the settings of every network share.
 
     A setting is a bool, a number, a text, one of several texts, or a tuple of numbers. A whole number counts something:
-    it is at least 1, or its own smallest. Another number is finite, and at least its own smallest if it has one.
+    it is at least 1, or its own smallest, and at most a billion, or its own largest. Another number is finite, and at
+    least its own smallest if it has one.
     """
 
     smallest: ClassVar[Mapping[str, int | float]] = {}
+    largest: ClassVar[Mapping[str, int]] = {}
 
     @classmethod
     @abstractmethod
     def for_problem(cls, problem: str) -> "ModelConfig":
         """Return the default settings for a problem: the published size."""
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Name the settings that a network grows with: the one to change for another size, then those for the rest."""
+        return ("width",) if "width" in self.names() else ()
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -43,9 +78,12 @@ class ModelConfig(ABC):
         kinds = get_type_hints(cls)
         for name in settings:
             if name not in cls.names():
-                raise DisolError(f"{cls.__name__} has no setting {name!r}. Its settings are {', '.join(cls.names())}.")
+                raise DisolError(
+                    f"{cls.__name__} has no setting {shown(name)}. Its settings are {', '.join(cls.names())}."
+                )
         return {
-            name: check_setting(name, value, kinds[name], cls.smallest.get(name)) for name, value in settings.items()
+            name: check_setting(name, value, kinds[name], cls.smallest.get(name), cls.largest.get(name, LARGEST))
+            for name, value in settings.items()
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,12 +95,16 @@ class ModelConfig(ABC):
         return f"{type(self).__name__}({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in own)})"
 
 
-def check_setting(name: str, value: Any, kind: Any, smallest: int | float | None = None) -> Any:
-    """Require that a setting is of its kind, and a number not below `smallest`; return it, a list as a tuple."""
+def check_setting(name: str, value: Any, kind: Any, smallest: int | float | None = None, largest: int = LARGEST) -> Any:
+    """Require that a setting is of its kind, and a number not below `smallest`; return it, a list as a tuple.
+
+    largest   of a whole number
+    """
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
-            raise DisolError(f"{name} must be several numbers, got {value!r}.")
-        return tuple(check_setting(f"{name}[{i}]", item, get_args(kind)[0], smallest) for i, item in enumerate(value))
+            raise DisolError(f"{name} must be several numbers, got {shown(value)}.")
+        kind = get_args(kind)[0]
+        return tuple(check_setting(f"{name}[{i}]", item, kind, smallest, largest) for i, item in enumerate(value))
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if get_origin(kind) is Literal:
         fits, wanted = value in get_args(kind), f"one of {', '.join(map(repr, get_args(kind)))}"
@@ -71,16 +113,18 @@ def check_setting(name: str, value: Any, kind: Any, smallest: int | float | None
     elif kind is int:
         least = 1 if smallest is None else smallest
         fits, wanted = is_number and isinstance(value, int) and value >= least, f"a whole number from {least} on"
+        if fits and value > largest:
+            fits, wanted = False, f"at most {largest:,}"
     elif kind is float:
         limits = "" if smallest is None else f" from {smallest} on"
-        fits = is_number and math.isfinite(value) and (smallest is None or value >= smallest)
+        fits = is_number and abs(value) <= sys.float_info.max and (smallest is None or value >= smallest)
         wanted = f"a finite number{limits}"
     elif kind is str:
         fits, wanted = isinstance(value, str), "a text"
     else:
         raise TypeError(f"The setting {name} is declared as {kind}, which check_setting cannot check.")
     if not fits:
-        raise DisolError(f"{name} must be {wanted}, got {value!r}.")
+        raise DisolError(f"{name} must be {wanted}, got {shown(value)}.")
     return value
 
 
@@ -127,6 +171,7 @@ class DiSOLConfig(ModelConfig):
     head_layers: int = 2
 
     smallest: ClassVar[Mapping[str, int]] = {"gated_skips": 0}
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,8 +183,17 @@ class DiSOLConfig(ModelConfig):
     @classmethod
     def for_problem(cls, problem: str) -> "DiSOLConfig":
         """Return the published settings for a problem; those of Poisson for a problem of one's own."""
-        # One published network serves both Péclet numbers.
-        return PUBLISHED_CONFIGS.get(problem.removesuffix("-low").removesuffix("-high"), DiSOLConfig())
+        return PUBLISHED_CONFIGS.get(_family(problem), DiSOLConfig())
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels of the scales, then hidden channels of the head."""
+        return ("width", "head_width")
+
+
+def _family(problem: str) -> str:
+    """Return under which name a problem has published settings: one network serves both Péclet numbers."""
+    return problem.removesuffix("-low").removesuffix("-high")
 
 
 PUBLISHED_CONFIGS = {
@@ -159,8 +213,125 @@ class UNetConfig(ModelConfig):
     head_width: int = 32
     head_layers: int = 2
 
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
     @classmethod
     def for_problem(cls, problem: str) -> "UNetConfig":
         """Return the width, depth and head of the published DiSOL for a problem."""
         disol = DiSOLConfig.for_problem(problem)
         return UNetConfig(disol.width, disol.depth, disol.head_width, disol.head_layers)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels of the scales, then hidden channels of the head."""
+        return ("width", "head_width")
+
+
+@dataclass(frozen=True, repr=False)
+class FNOConfig(ModelConfig):
+    """Settings of the FNO; the defaults are those of Poisson.
+
+    width        channels
+    modes        Fourier modes along each axis, of either sign along the rows
+    layers       Fourier layers
+    head_width   hidden channels of the pointwise head
+    """
+
+    width: int = 16
+    modes: int = 8
+    layers: int = 4
+    head_width: int = 128
+
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "FNOConfig":
+        """Return the settings with the parameters of the paper's FNO; for heat, with those of its DiSOL."""
+        sizes = {"advection-diffusion": (32, 8), "elasticity": (64, 16), "heat": (38, 8)}
+        width, modes = sizes.get(_family(problem), (16, 8))
+        return FNOConfig(width, modes)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels, then hidden channels of the head."""
+        return ("width", "head_width")
+
+
+@dataclass(frozen=True, repr=False)
+class DeepONetConfig(ModelConfig):
+    """Settings of the DeepONet; the defaults are those of Poisson.
+
+    branch          "flat": a perceptron of all pixels of all channels, as in the paper; "cnn": strided convolutions
+    sensors         pixels along a side of the grid that the flat branch reads; other grids are resampled
+    width           hidden units of the flat branch
+    branch_layers   layers of the flat branch, the output included
+    cnn_width       channels of the first convolution of the cnn branch
+    basis           basis functions
+    trunk_width     hidden units of the trunk
+    trunk_layers    layers of the trunk, the output included
+    """
+
+    branch: Literal["flat", "cnn"] = "flat"
+    sensors: int = 64
+    width: int = 11
+    branch_layers: int = 3
+    cnn_width: int = 16
+    basis: int = 64
+    trunk_width: int = 64
+    trunk_layers: int = 3
+
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "DeepONetConfig":
+        """Return the settings with the parameters of the paper's DeepONet; for heat, with those of its DiSOL."""
+        sizes = {"advection-diffusion": (13, 44), "elasticity": (91, 170), "heat": (9, 48)}
+        if _family(problem) not in sizes:
+            return DeepONetConfig()
+        width, cnn_width = sizes[_family(problem)]
+        return DeepONetConfig(sensors=128, width=width, cnn_width=cnn_width)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Units of the branch, then basis functions."""
+        return ("width" if self.branch == "flat" else "cnn_width", "basis")
+
+
+@dataclass(frozen=True, repr=False)
+class GeoFNOConfig(ModelConfig):
+    """Settings of the Geo-FNO; the defaults are those of Poisson.
+
+    width               channels
+    modes               Fourier modes along each axis, of either sign along the rows
+    layers              spectral layers: to the latent grid, on it, and back
+    latent              points along a side of the latent grid
+    deformation_width   hidden units of the network that deforms the domain
+    head_width          hidden channels of the pointwise head
+    """
+
+    width: int = 16
+    modes: int = 8
+    layers: int = 5
+    latent: int = 64
+    deformation_width: int = 64
+    head_width: int = 128
+
+    smallest: ClassVar[Mapping[str, int]] = {"layers": 2}
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.latent < 2 * self.modes:
+            raise DisolError(f"latent must be at least 2 modes = {2 * self.modes}, got {self.latent}.")
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "GeoFNOConfig":
+        """Return the settings with the parameters of the paper's Geo-FNO, else with those of its DiSOL."""
+        sizes = {"advection-diffusion": (28, 8), "elasticity": (54, 16), "heat": (34, 8)}
+        width, modes = sizes.get(_family(problem), (16, 8))
+        return GeoFNOConfig(width, modes)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Channels, then hidden channels of the head."""
+        return ("width", "head_width")

@@ -8,6 +8,7 @@ says so.
 import inspect
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from disol._checks import positive_number
 from disol.errors import DisolError
-from disol.models.settings import DiSOLConfig, ModelConfig, UNetConfig
+from disol.models.settings import LARGEST, DeepONetConfig, DiSOLConfig, FNOConfig, GeoFNOConfig, ModelConfig, UNetConfig
 from disol.problems.table import find, find_problem
 
 if TYPE_CHECKING:
@@ -50,7 +52,11 @@ MODELS: dict[str, Architecture] = {
     "disol": Architecture(DiSOLConfig, "disol.models.disol:DiSOL"),
     "disol-amplitude": Architecture(DiSOLConfig, "disol.models.amplitude:DiSOLAmplitude"),
     "unet": Architecture(UNetConfig, "disol.models.unet:UNet"),
+    "fno": Architecture(FNOConfig, "disol.models.fno:FNO"),
+    "deeponet": Architecture(DeepONetConfig, "disol.models.deeponet:DeepONet"),
+    "geo-fno": Architecture(GeoFNOConfig, "disol.models.geo_fno:GeoFNO"),
 }
+MOST_MISSED = 0.1  # of a number of parameters that is asked for
 
 
 def list_models() -> tuple[str, ...]:
@@ -63,14 +69,52 @@ def find_model(name: str) -> Architecture:
     return find("model", name, MODELS)
 
 
-def create_model(name: str, problem: "str | Problem", **settings: Any) -> "disol.models.base.Network":
+def create_model(
+    name: str, problem: "str | Problem", *, parameters: float | None = None, **settings: Any
+) -> "disol.models.base.Network":
     """Build a model of the table for a problem, at its published size but for the settings given.
+
+    parameters   about how many it shall have: what settings give the size is found by `find_settings`
 
     The weights are random: set them by `torch.manual_seed`.
     """
     equation = find_problem(problem)
     architecture = find_model(name)
-    return architecture.network(architecture.config.for_problem(equation.name).changed(settings), equation)
+    if parameters is None:
+        config = architecture.config.for_problem(equation.name).changed(settings)
+    else:
+        config = find_settings(name, equation, parameters, **settings)
+    return architecture.network(config, equation)
+
+
+def find_settings(name: str, problem: "str | Problem", parameters: float, **settings: Any) -> ModelConfig:
+    """Find settings with which a model has so many parameters, within 10 %; a complex weight counts once.
+
+    Its width changes first and, where a step of it is too long, what else it grows with; the settings given stay.
+    """
+    equation, architecture = find_problem(problem), find_model(name)
+    budget = positive_number("parameters", parameters)
+    torch, network = import_module("torch"), architecture.network
+
+    def size(config: ModelConfig) -> int:
+        with torch.device("meta"):
+            return count_parameters(network(config, equation))
+
+    config = architecture.config.for_problem(equation.name).changed(settings)
+    best = config
+    for setting in [each for each in config.size_settings if each not in settings]:
+        limits = range(1, config.largest.get(setting, LARGEST) + 1)
+        too_large = bisect_right(limits, budget, key=lambda value: size(config.changed({setting: value})))
+        below, above = limits[max(too_large - 1, 0)], limits[min(too_large, len(limits) - 1)]
+        found = [config.changed({setting: value}) for value in (below, above)]
+        best = min(best, *found, key=lambda each: abs(size(each) - budget))
+        if abs(size(best) - budget) <= MOST_MISSED * budget:
+            return best
+        config = found[0]
+    raise DisolError(
+        f"{name} of {equation.name} comes closest to parameters={budget:,.0f} with {size(best):,}, by {best}. "
+        "Ask for another number, or change other settings."
+    )
 
 
 def build_network(
@@ -132,8 +176,18 @@ def describe_model(model: "str | type[torch.nn.Module] | torch.nn.Module") -> st
 
 
 def count_parameters(network: "torch.nn.Module") -> int:
-    """Count the trainable numbers of a network."""
-    return sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
+    """Count the trainable numbers of a network, a complex one once."""
+    pairs = {
+        id(getattr(module, name)) for module in network.modules() for name in getattr(module, "complex_weights", ())
+    }
+    trained = [weight for weight in network.parameters() if weight.requires_grad]
+    return sum(weight.numel() // 2 if id(weight) in pairs else weight.numel() for weight in trained)
+
+
+def count_real_numbers(network: "torch.nn.Module") -> int:
+    """Count the trainable real numbers of a network, two for a complex one."""
+    trained = [weight for weight in network.parameters() if weight.requires_grad]
+    return sum(weight.numel() * (2 if weight.is_complex() else 1) for weight in trained)
 
 
 def _find_own(model: Any) -> Any:

@@ -1,22 +1,26 @@
-"""Layers that know no PDE: stencils, channel mixing, scales, attention and pointwise readouts."""
+"""Layers that know no PDE: stencils, Fourier modes, channel mixing, scales, attention and pointwise readouts."""
 
 from disol.nn.assembly import Downsampling, MultiscaleAssembly
 from disol.nn.convolution import convolution_block, group_norm, stencil_stem
 from disol.nn.fusion import FeatureModulation, SplitFusion
 from disol.nn.masking import coarsen, domain_mean, pick_channels, project
 from disol.nn.mixing import ChannelMixing, SqueezeExcitation
+from disol.nn.points import perceptron, pixel_centres
 from disol.nn.readout import Readout, SpatialAttention, pointwise_head
 from disol.nn.scales import PoolDown, SkipGate, StridedDown, Upsample
+from disol.nn.spectral import FourierLayer, SpectralConvolution, evaluate_modes, lowest_modes
 
 __all__ = [
     "ChannelMixing",
     "Downsampling",
     "FeatureModulation",
+    "FourierLayer",
     "MultiscaleAssembly",
     "PoolDown",
     "Readout",
     "SkipGate",
     "SpatialAttention",
+    "SpectralConvolution",
     "SplitFusion",
     "SqueezeExcitation",
     "StridedDown",
@@ -24,8 +28,12 @@ __all__ = [
     "coarsen",
     "convolution_block",
     "domain_mean",
+    "evaluate_modes",
     "group_norm",
+    "lowest_modes",
+    "perceptron",
     "pick_channels",
+    "pixel_centres",
     "pointwise_head",
     "project",
     "stencil_stem",

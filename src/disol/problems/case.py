@@ -91,6 +91,7 @@ class Case:
     origin: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     _placed: Terms | None = None  # the same terms on a device, if they were checked there
+    _first: int = 0  # of a piece of a batch: the number of its first case, for messages
     domain: Bool[Array, "*batch height width"] = field(init=False)
     grid: Grid = field(init=False)
     times: tuple[float, ...] | None = field(init=False)
@@ -272,7 +273,8 @@ class Case:
             return
         count = -(-len(self) // most)
         for number in range(count):
-            yield self[number * len(self) // count : (number + 1) * len(self) // count]
+            first, after = number * len(self) // count, (number + 1) * len(self) // count
+            yield replace(self[first:after], _first=first)
 
     def __repr__(self) -> str:
         height, width = self.grid.pixels

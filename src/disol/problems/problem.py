@@ -14,9 +14,10 @@ from disol._arrays import Array, namespace_of
 from disol._terms import SUPPORT, TIMES, ChannelLayout, Term, terms_of_kind
 from disol.errors import DisolError
 from disol.fem import Element, System, forms
+from disol.fem.rounding import settle
 from disol.fields import Source, at_nodes, at_pixels
 from disol.geometry import Raster, Segment
-from disol.grid import nodes_touching
+from disol.grid import Grid, nodes_touching
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
 
@@ -162,12 +163,15 @@ class Problem(ABC):
 
     def system(self, terms: Terms, conventions: Conventions, element: Element) -> System:
         """Discretise checked terms: A u = b, or the steps of a transient problem."""
-        return System(
-            terms["domain"],
-            self.element_matrix(element, conventions),
-            self.free_nodes(terms),
-            self.load(terms, conventions, element),
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # whatever is not finite is refused
+            matrix, load = self.element_matrix(element, conventions), self.load(terms, conventions, element)
+        if not namespace_of(load).isfinite(load).all():
+            raise DisolError("The load overflows in double precision. Use other units.")
+        return System(terms["domain"], settle(matrix), self.free_nodes(terms), load)
+
+    def symmetriser(self, grid: Grid) -> Float[np.ndarray, "rows columns"]:
+        """Return ρ at the nodes for which ρ A is symmetric, but for the error of the discretisation: 1 if A is."""
+        return np.ones((grid.height + 1, grid.width + 1))
 
     def frames(self, times: Sequence[float] | None) -> Frames:
         """Return which steps are needed for some times."""

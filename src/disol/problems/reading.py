@@ -120,7 +120,10 @@ def _find_geometry(problem: Problem, conventions: Conventions, geometry: str, si
                 f"No pixel of a {side} x {side} grid lies in the domain of {geometry}. Enlarge it, or raise resolution."
             )
         if _follows_edge(case.domain):
-            note = f"{geometry} runs along the edge of the grid, where models err more: leave 5 pixels around it"
+            note = (
+                f"{geometry} runs along the edge of the grid, where models trained on the paper's distribution err "
+                "more: leave 5 pixels around it"
+            )
             return replace(case, notes=(*case.notes, note))
         return case
     if kind == "random":

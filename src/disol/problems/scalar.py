@@ -15,6 +15,8 @@ from disol.grid import Grid, nodes_touching, pixel_means
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Mask, Problem, Terms
 
+STEEPEST = 30.0  # logarithm of the range of ρ; more would leave nothing of most of the domain
+
 
 @dataclass(frozen=True)
 class ScalarProblem(Problem):
@@ -49,6 +51,13 @@ class ScalarProblem(Problem):
         upwind = conventions.streamline_upwind and any(self.velocity)
         test = forms.upwind_test(element, self.velocity) if upwind else forms.galerkin_test(element)
         return consistent_load(element, test, domain, source)[..., None, :, :]
+
+    def symmetriser(self, grid: Grid) -> Float[np.ndarray, "rows columns"]:
+        """ρ = exp(−v · x / κ): −κ ΔU + v · ∇U = −κ ρ⁻¹ div(ρ ∇U), with the natural boundary condition of U itself."""
+        x, y = grid.node_positions()
+        along = (self.velocity[0] * x + self.velocity[1] * y) / self.diffusion
+        exponent = along.min() - along
+        return np.exp(exponent * min(1.0, STEEPEST / max(-exponent.min(), STEEPEST)))
 
     def _is_loaded_by_node(self, conventions: Conventions) -> bool:
         return conventions.nodal_source and not any(self.velocity)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from disol._arrays import Array, to_numpy
+from disol._arrays import Array, is_tensor, to_numpy
 from disol._files import written_whole
 from disol.errors import DisolError
 from disol.problems.case import Case
@@ -28,11 +28,13 @@ class Solution:
 
     The arrays of a batch start with a batch axis; those of a transient problem have a time axis before the fields.
 
-    field       physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
-    amplitude   max |U| (one per component where the conventions scale components separately); of a transient problem
-                from 0 to 20 s, initial field included, whatever times are asked for
-    nodes       nodal values of an exact solution, 0 where a node is held or not part of the domain
-    device      where it was found
+    field            physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
+    amplitude        max |U| (one per component where the conventions scale components separately); of a transient
+                     problem from 0 to 20 s, initial field included, whatever times are asked for
+    nodes            nodal values of an exact solution, 0 where a node is held or not part of the domain
+    device           where it was found
+    rounding_error   of an exact solution: estimate of the largest error of its nodes, relative to the largest of them
+                     at any time; one for each case of a batch
     """
 
     case: Case
@@ -40,6 +42,7 @@ class Solution:
     amplitude: float | Float[Array, "..."]
     nodes: Float[Array, "*batch_time field rows columns"] | None = None
     device: str = "cpu"
+    rounding_error: float | Float[Array, " batch"] | None = None
 
     @property
     def problem(self) -> Problem:
@@ -89,12 +92,14 @@ class Solution:
         """Return one case of a batch, or some of them as a batch."""
         case = self.case[which]
         amplitude = np.asarray(self.amplitude)[which]
+        error = None if self.rounding_error is None else np.asarray(self.rounding_error)[which]
         return replace(
             self,
             case=case,
             field=self.field[which],
             amplitude=amplitude if np.ndim(amplitude) else float(amplitude),
             nodes=None if self.nodes is None else self.nodes[which],
+            rounding_error=error if error is None or np.ndim(error) else float(error),
         )
 
     def to_numpy(self) -> "Solution":
@@ -105,6 +110,7 @@ class Solution:
             field=to_numpy(self.field),
             amplitude=amplitude if amplitude.ndim else float(amplitude),
             nodes=None if self.nodes is None else to_numpy(self.nodes),
+            rounding_error=to_numpy(self.rounding_error) if is_tensor(self.rounding_error) else self.rounding_error,
         )
 
     def __iter__(self) -> Iterator["Solution"]:

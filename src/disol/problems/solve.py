@@ -15,6 +15,7 @@ from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
 from disol.errors import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System
+from disol.fem.rounding import naming_case, report
 from disol.fem.solve import one_thread
 from disol.grid import pixel_means
 from disol.problems.case import Case, CaseData, FieldLike, Pixels, naming_the_case
@@ -139,10 +140,10 @@ def solve_case(case: Case, gpu: Any = None, element: str = "q1", *, at_any_size:
     with naming_the_case(case, lambda own: own.system(element)):
         if gpu is None or not (at_any_size or is_worth_a_gpu(case)):
             return solve_here(case, element)
-        pieces = (solve_there(piece, gpu, element) for piece in case.pieces(cases_at_once(case, gpu)))
         if not case.is_batch:
-            return next(pieces).to_numpy()
-        names = ("field", "amplitude", "nodes")
+            return solve_there(case, gpu, element).to_numpy()
+        pieces = (solve_there(piece, gpu, element) for piece in case.pieces(cases_at_once(case, gpu)))
+        names = ("field", "amplitude", "nodes", "rounding_error")
         gathered = gather(len(case), ({name: getattr(piece, name) for name in names} for piece in pieces))
     return Solution(case, **gathered, device=str(gpu))
 
@@ -182,10 +183,19 @@ def solve_here(case: Case, element: str = "q1") -> Solution:
     """Solve by the sparse direct solver, the cases of a batch on all cores."""
     systems, frames = case.system(element), case.problem.frames(case.times)
     if not case.is_batch:
-        return from_nodes(case, systems.solve(frames.steps), frames)
+        nodes, error = systems.solve_and_estimate(frames.steps)
+        report(error)
+        return from_nodes(case, nodes, error, frames)
+
+    def solve(number: int) -> tuple[Nodes, float]:
+        with naming_case(case._first + number):
+            return systems[number].solve_and_estimate(frames.steps)
+
     with one_thread():
-        nodes = _in_threads(lambda number: systems[number].solve(frames.steps), range(len(case)))
-    return from_nodes(case, np.stack(nodes), frames)
+        found = _in_threads(solve, range(len(case)))
+    errors = np.array([error for _, error in found])
+    report(errors, case._first)
+    return from_nodes(case, np.stack([nodes for nodes, _ in found]), errors, frames)
 
 
 def solve_there(case: Case, gpu: Any, element: str = "q1") -> Solution:
@@ -193,21 +203,27 @@ def solve_there(case: Case, gpu: Any, element: str = "q1") -> Solution:
     solve_systems = import_module("disol.solvers").solve_systems
     frames = case.problem.frames(case.times)
     if not case.is_batch:
-        nodes = solve_systems(System.stack([case.system(element)]), frames.steps, gpu).frames[0]
-        return from_nodes(case, nodes, frames, to_device(case.domain, gpu))
+        found = solve_systems(System.stack([case.system(element)]), frames.steps, gpu, first_case=None)
+        error = float(found.rounding_error[0])
+        return from_nodes(case, found.frames[0], error, frames, to_device(case.domain, gpu))
     placed = case.on(gpu)
-    nodes = solve_systems(placed.system(element), frames.steps, gpu).frames
-    return from_nodes(case, nodes, frames, placed.domain if is_tensor(placed.domain) else to_device(case.domain, gpu))
+    found = solve_systems(placed.system(element), frames.steps, gpu, first_case=case._first)
+    domain = placed.domain if is_tensor(placed.domain) else to_device(case.domain, gpu)
+    return from_nodes(case, found.frames, found.rounding_error, frames, domain)
 
 
 def from_nodes(
-    case: Case, nodes: Nodes, frames: Frames, domain: Bool[Array, "*batch height width"] | None = None
+    case: Case,
+    nodes: Nodes,
+    rounding_error: float | Float[Array, " batch"],
+    frames: Frames,
+    domain: Bool[Array, "*batch height width"] | None = None,
 ) -> Solution:
     """Make the solution of a case from the nodal values of its frames, where these are."""
     inside = case.domain if domain is None else domain
     field, amplitude = to_fields(case.problem, case.conventions, nodes, frames, inside)
     device = str(nodes.device) if is_tensor(nodes) else "cpu"
-    found = Solution(case, field, amplitude, frames.pick(nodes), device)
+    found = Solution(case, field, amplitude, frames.pick(nodes), device, rounding_error)
     return found if is_tensor(nodes) else found.to_numpy()
 
 

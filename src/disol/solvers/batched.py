@@ -1,7 +1,7 @@
 """Exact solutions of many cases, steady or stepped in time, every one of them checked.
 
-A case whose backward error ‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖) is too large even after refinement is solved again by the
-reference solver of `fem`, and counted.
+A case whose backward error ‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖) is too large even after refinement, or that rounding may have
+changed notably, is solved again by the reference solver of `fem`, and counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from disol._arrays import exponent_of, ldexp
 from disol.errors import DisolError
 from disol.fem import System
-from disol.solvers.checked import DEFAULT, BatchSettings, CheckedSolver, chunks, failures
-from disol.solvers.operator import DiscreteOperator, Fields, from_system, on_device
+from disol.fem.rounding import SMALLEST_NORMAL, naming_case, report, require_range, sensitivity
+from disol.solvers.checked import DEFAULT, BatchSettings, CheckedSolver, Solved, chunks, failures
+from disol.solvers.operator import DiscreteOperator, Fields, PerCase, from_system, largest, on_device
 
 Nodes = Float[Tensor, "batch component rows columns"]
 ElementMatrix = Float[Tensor, "local local"]
@@ -27,11 +29,14 @@ class BatchSolution:
 
     nodes            0 where they are not free
     backward_error   of each case, the largest of its loads
+    rounding_error   of each case, the largest of its loads: estimate of the largest error, relative to the largest
+                     value
     fallbacks        the cases that the reference solver had to solve
     """
 
     nodes: Fields
-    backward_error: Float[Tensor, " batch"]
+    backward_error: PerCase
+    rounding_error: PerCase
     fallbacks: tuple[int, ...]
 
 
@@ -41,11 +46,13 @@ class BatchFrames:
 
     frames           0 where they are not free
     backward_error   of each case, the largest of its frames
+    rounding_error   of each case: estimate of the largest error, relative to the largest value at any time
     fallbacks        the cases that the reference solver had to solve
     """
 
     frames: Float[Tensor, "batch frame component rows columns"]
-    backward_error: Float[Tensor, " batch"]
+    backward_error: PerCase
+    rounding_error: PerCase
     fallbacks: tuple[int, ...]
 
 
@@ -54,30 +61,46 @@ def solve_systems(
     steps: Sequence[int] | None = None,
     device: torch.device | str = "cpu",
     settings: BatchSettings = DEFAULT,
+    first_case: int | None = 0,
 ) -> BatchFrames:
-    """Solve the systems of a batch, arrays or tensors: u, or uⁿ of a transient problem for every n in `steps`."""
+    """Solve the systems of a batch, arrays or tensors: u, or uⁿ of a transient problem for every n in `steps`.
+
+    What rounding may have changed by more than 1e-6 of the largest value of a case is told in a warning, and by more
+    than 1e-2 refused; messages count cases from `first_case` on, or name none.
+    """
     operator, loads = from_system(systems, device)
     if systems.mass_matrix is None:
-        solution = solve_batch(operator, loads, settings)
-        return BatchFrames(solution.nodes[:, None], solution.backward_error, solution.fallbacks)
-    mass, initial = (on_device(array, device).to(loads) for array in (systems.mass_matrix, systems.initial))
-    return step_batch(operator, mass, loads, initial, range(1) if steps is None else steps, settings)
+        solution = solve_batch(operator, loads, settings, first_case)
+        frames, fallbacks = solution.nodes[:, None], solution.fallbacks
+        found = BatchFrames(frames, solution.backward_error, solution.rounding_error, fallbacks)
+    else:
+        mass, initial = (on_device(array, device).to(loads) for array in (systems.mass_matrix, systems.initial))
+        asked = range(1) if steps is None else steps
+        found = step_batch(operator, mass, loads, initial, asked, settings, first_case)
+    report(found.rounding_error.tolist(), first_case)
+    return found
 
 
 @torch.no_grad()
-def solve_batch(operator: DiscreteOperator, loads: Fields, settings: BatchSettings = DEFAULT) -> BatchSolution:
+def solve_batch(
+    operator: DiscreteOperator, loads: Fields, settings: BatchSettings = DEFAULT, first_case: int | None = 0
+) -> BatchSolution:
     """Solve A u = b for every case, and for several loads each if they have a last axis."""
     require_loads(operator, loads)
     operator, loads = operator.to(dtype=torch.float64), loads.double()
-    nodes, errors = torch.empty_like(loads), loads.new_empty(len(loads))
+    nodes, backward_error, rounding_error = torch.empty_like(loads), *loads.new_empty(2, len(loads))
     for cases in chunks(operator, settings, loads[0, 0, 0, 0].numel()):
-        solver = CheckedSolver.of(operator[cases], settings)
-        nodes[cases], errors[cases] = solver.solve(loads[cases])
-    failed = failures(errors)
+        solved = CheckedSolver.of(operator[cases], settings).solve(loads[cases])
+        nodes[cases], backward_error[cases], rounding_error[cases] = solved
+    rounding_error += sensitivity(operator.element_matrix.cpu().numpy())
+    failed = failures(backward_error, rounding_error)
     for case in failed:
-        nodes[case] = solve_by_reference(operator, case, loads[case])
-        errors[case] = operator[case : case + 1].backward_error(nodes[case, None], loads[case, None]).max()
-    return BatchSolution(nodes, errors, failed)
+        with naming_case(None if first_case is None else first_case + case):
+            nodes[case], rounding_error[case] = solve_by_reference(operator, case, loads[case])
+        backward_error[case] = operator[case : case + 1].backward_error(nodes[case, None], loads[case, None]).max()
+    sizes, forces = (largest(each).reshape(len(nodes), -1).amax(dim=1) for each in (nodes, operator.restrict(loads)))
+    require_range(torch.where((sizes == 0) & (forces > 0), SMALLEST_NORMAL / 2, sizes), first_case=first_case)
+    return BatchSolution(nodes, backward_error, rounding_error, failed)
 
 
 def require_loads(operator: DiscreteOperator, loads: Fields) -> None:
@@ -94,13 +117,12 @@ def require_loads(operator: DiscreteOperator, loads: Fields) -> None:
 
 def solve_by_reference(
     operator: DiscreteOperator, case: int, load: Float[Tensor, "component rows columns *load"]
-) -> Float[Tensor, "component rows columns *load"]:
-    """Solve one case, for one or several loads, with the sparse solver of `fem`."""
-    if load.ndim == 3:
-        return torch.from_numpy(operator.system(case, load).solve()[0]).to(load)
-    systems = [operator.system(case, each) for each in load.unbind(-1)]
-    solutions = systems[0].solve_for([system.load for system in systems])
-    return torch.from_numpy(np.stack(solutions, axis=-1)).to(load)
+) -> tuple[Float[Tensor, "component rows columns *load"], float]:
+    """Solve one case, for one or several loads, with the sparse solver of `fem`; estimate the largest error."""
+    systems = [operator.system(case, each) for each in (load[..., None] if load.ndim == 3 else load).unbind(-1)]
+    solutions, error = systems[0].solve_for([system.load for system in systems])
+    found = torch.from_numpy(np.stack(solutions, axis=-1)).to(load)
+    return found.reshape(load.shape), error + sensitivity(systems[0].element_matrix)
 
 
 @torch.no_grad()
@@ -111,6 +133,7 @@ def step_batch(
     initial: Nodes,
     steps: Sequence[int],
     settings: BatchSettings = DEFAULT,
+    first_case: int | None = 0,
 ) -> BatchFrames:
     """Step (M + δ K) uⁿ⁺¹ = M uⁿ + δ b with one factorisation, and return uⁿ for every n in `steps`.
 
@@ -120,37 +143,54 @@ def step_batch(
         raise DisolError(f"steps must be numbers from 0 on, got {list(steps)}. Ask for at least one.")
     operator, loads, initial = operator.to(dtype=torch.float64), loads.double(), initial.double()
     frames = loads.new_empty(len(loads), len(steps), *loads.shape[1:])
-    errors = loads.new_zeros(len(loads))
+    backward_error, rounding_error, sizes = loads.new_zeros(3, len(loads))
+    # Powers of two scale exactly, and keep products with M far from overflow and underflow.
+    scale = exponent_of(operator.element_matrix.abs().max())
+    unit = torch.maximum(_exponent(initial), _exponent(loads) - scale).clamp(min=-2000)
     for cases in chunks(operator, settings):
-        evolution = _evolve(operator[cases], mass_matrix, loads[cases], initial[cases], settings)
-        for step, (values, error) in zip(range(max(steps) + 1), evolution, strict=False):
-            errors[cases] = torch.maximum(errors[cases], error)  # keeps a NaN, which counts as failure
-            for frame in _frames_of(step, steps):
-                frames[cases, frame] = values
-    failed = failures(errors)
+        own_unit = unit[cases, None, None, None]
+        load, start = ldexp(loads[cases], -own_unit), ldexp(initial[cases], -own_unit)
+        evolution = _evolve(operator[cases], mass_matrix, load, start, settings)
+        for step, solved in zip(range(max(steps) + 1), evolution, strict=False):
+            backward_error[cases] = backward_error[cases].maximum(solved.backward_error)  # keeps a NaN
+            rounding_error[cases] = solved.rounding_error
+            sizes[cases] = sizes[cases].maximum(largest(solved.nodes))
+            for frame in (place for place, asked in enumerate(steps) if asked == step):
+                frames[cases, frame] = ldexp(solved.nodes, own_unit)
+    failed = failures(backward_error, rounding_error)
     for case in failed:
         every = range(max(steps) + 1)
-        trajectory = step_by_reference(operator, case, mass_matrix, loads[case], initial[case], every)
+        with naming_case(None if first_case is None else first_case + case):
+            trajectory, rounding_error[case] = step_by_reference(
+                operator, case, mass_matrix, loads[case], initial[case], every
+            )
         frames[case] = trajectory[list(steps)]
-        errors[case] = _trajectory_error(operator[case : case + 1], mass_matrix, loads[case], trajectory)
-    return BatchFrames(frames, errors, failed)
+        backward_error[case] = _trajectory_error(operator[case : case + 1], mass_matrix, loads[case], trajectory)
+    require_range(sizes, unit, first_case)
+    return BatchFrames(frames, backward_error, rounding_error, failed)
+
+
+def _exponent(fields: Nodes) -> Int[Tensor, " batch"]:
+    """Return the exponent of the largest |u| of each case, or next to none where all are 0."""
+    sizes = largest(fields)
+    return torch.where(sizes > 0, exponent_of(sizes), -10_000)
 
 
 def _evolve(
     operator: DiscreteOperator, mass_matrix: ElementMatrix, loads: Nodes, initial: Nodes, settings: BatchSettings
-) -> Iterator[tuple[Nodes, Float[Tensor, " batch"]]]:
-    """Yield u⁰, u¹, … and the backward error of each step, without end."""
+) -> Iterator[Solved]:
+    """Yield u⁰, u¹, … and their errors, without end."""
     once = CheckedSolver.of(operator, settings)
     solver, mass = replace(once, factors=once.factors.unshared()), operator.with_matrix(mass_matrix)
-    values, error = operator.restrict(initial), loads.new_zeros(len(loads))
+    added, kept = solver.measure_steps(mass)
+    nothing = loads.new_zeros(len(loads))
+    solved = Solved(operator.restrict(initial), nothing, nothing)
     while True:
-        yield values, error
-        values, error = solver.solve(mass.apply(values) + loads)
-
-
-def _frames_of(step: int, steps: Sequence[int]) -> list[int]:
-    """List the places of a step among the steps asked for."""
-    return [frame for frame, asked in enumerate(steps) if asked == step]
+        yield solved
+        # Relative to the largest value so far, which does not shrink.
+        error = kept * solved.rounding_error + added
+        found = solver.solve(mass.apply(solved.nodes) + loads, refine=solver.factors.dtype != loads.dtype)
+        solved = found._replace(rounding_error=error)
 
 
 def step_by_reference(
@@ -160,11 +200,12 @@ def step_by_reference(
     load: Float[Tensor, "component rows columns"],
     initial: Float[Tensor, "component rows columns"],
     steps: Sequence[int],
-) -> Float[Tensor, "step component rows columns"]:
-    """Step one case with the sparse solver of `fem`, and return uⁿ for every n in `steps`."""
-    matrix, start = mass_matrix.double().cpu().numpy(), initial.double().cpu().numpy()
-    system = replace(operator.system(case, load), mass_matrix=matrix, initial=start)
-    return torch.from_numpy(system.solve(steps)).to(load)
+) -> tuple[Float[Tensor, "step component rows columns"], float]:
+    """Step one case with the sparse solver of `fem`: uⁿ for every n in `steps`; estimate the largest error."""
+    mass, start = mass_matrix.double().cpu().numpy(), initial.double().cpu().numpy()
+    system = replace(operator.system(case, load), mass_matrix=mass, initial=start)
+    frames, error = system.solve_and_estimate(steps)
+    return torch.from_numpy(frames).to(load), error
 
 
 def _trajectory_error(

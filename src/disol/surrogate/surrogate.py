@@ -12,13 +12,14 @@ from disol import _checks as checks
 from disol._terms import ChannelLayout
 from disol.errors import DisolError
 from disol.models import Checkpoint
-from disol.problems import Case, Problem
+from disol.problems import Case, Problem, Solution
 from disol.problems.case import CaseData
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import Normalisation
 from disol.problems.problem import TRAINED_UNTIL
 from disol.problems.solve import as_case
 from disol.surrogate.engines import Engine
+from disol.surrogate.prediction import predict
 from disol.surrogate.verification import Verification, verify
 
 
@@ -84,27 +85,39 @@ class Surrogate:
             )
         return self.engine(checks.as_float32("inputs", stacked))
 
-    def verify(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Verification:
-        """Predict a case, or a user's own data by name as `solve_exact` takes them, and solve it exactly beside it.
+    def predict(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Solution:
+        """Predict a case, or a user's own data by name as `solve_exact` takes them, in physical units.
 
         One case or a batch. The numbers of the equation are those the network was trained with. The problems are
         linear: a source or force of any size is scaled to that of the training cases, and one that changes sign is
-        predicted in two components (`disol.surrogate.components`). Without a load the solution is zero.
+        predicted in two components (`disol.surrogate.components`). Without a load the solution is zero. What a network
+        predicts is sized by the discrete system, which is not solved (`disol.surrogate.prediction`); how wrong the
+        result is tells `verify`.
         """
+        return predict(self.engine, self._read(case, data), self.normalisation)
+
+    def verify(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Verification:
+        """Predict what `predict` takes, and solve it exactly beside it: both, and the error."""
+        return verify(self.engine, self._read(case, data), self.normalisation)
+
+    def _read(self, case: Case | list[Case] | None, data: CaseData) -> Case:
+        """Read what is asked for, and say where no training case was like it."""
         if self.checkpoint.predicts != "pattern":
             raise DisolError(
-                f"Verifying needs a network that predicts patterns, this one predicts the {self.checkpoint.predicts}."
+                f"Cases are predicted by networks of patterns, and this one predicts the {self.checkpoint.predicts}."
             )
         if case is not None and not isinstance(case, Case | list | tuple):
             names = ", ".join(f"{term.name}=..." for term in self.problem.terms)
-            raise DisolError(f"A case, several, or data by name are verified, got {type(case).__name__}. Pass {names}.")
+            raise DisolError(
+                f"A case, several, or data by name are predicted, got {type(case).__name__}. Pass {names}."
+            )
         gpu = self.engine.device if self.engine.device.type == "cuda" else None
         given: dict[str, Any] = {**data}
         posed, conventions = (self.problem, self.conventions) if case is None else (case, None)
         asked = as_case(posed, conventions, given, gpu)
         self.checkpoint.require_match(asked.problem, asked.conventions)
         self._warn(asked)
-        return verify(self.engine, asked, self.normalisation)
+        return asked
 
     def _warn(self, case: Case) -> None:
         """Say where no training case was like this one."""
@@ -114,11 +127,11 @@ class Surrogate:
                 f"The network was trained on {self.resolution} x {self.resolution} grids, got {height} x {width}: "
                 "expect larger errors.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if case.times is not None and max(case.times) > TRAINED_UNTIL:
             warnings.warn(
                 f"The network was trained up to {TRAINED_UNTIL:g} s: expect larger errors after that.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )

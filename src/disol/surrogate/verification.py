@@ -19,22 +19,20 @@ from disol.problems.case import naming_the_case
 from disol.problems.normalisation import Normalisation
 from disol.problems.solution import save_arrays
 from disol.problems.solve import cases_at_once, gather, is_worth_a_gpu, solve_here, solve_there
-from disol.surrogate.components import split_loads
 from disol.surrogate.engines import Engine
+from disol.surrogate.prediction import Fields, is_sized_by_its_system, predict_fields, predict_shapes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Frames = Float[Tensor, "case frame field height width"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification:
     """What a surrogate predicts for one case, or for a batch, and the solution of the discrete system.
 
-    prediction   in physical units: the multiple of what the network predicts that is nearest to the exact solution, in
-                 each frame; of a source that changes sign the nearest sum of two multiples. Its pattern is scaled by
-                 the amplitude of the exact solution, its own maximum may differ from that.
+    prediction   in physical units, as `predict` gives it. Where that does not know the size of a field, as of
+                 displacements: the multiple of what the network predicts that is nearest to the exact solution, with
+                 the amplitude of that
     exact        the exact solution
     error        relative L2 distance of the prediction from it; of a transient problem over its times together
     seconds      that the "network" and the "exact" solution took, of a batch for all its cases
@@ -110,9 +108,13 @@ def verify(engine: Engine, case: Case, normalisation: Normalisation) -> Verifica
         found = gather(len(case) if case.is_batch else 1, pieces)
     if not case.is_batch:
         found = {name: values[0] for name, values in found.items()}
-    amplitude, error = (found[name] if found[name].ndim else float(found[name]) for name in ("amplitude", "error"))
-    prediction = Solution(case, found["prediction"], amplitude, None, str(engine.device))
-    exact = Solution(case, found["exact"], amplitude, found["nodes"], str(engine.device) if on_gpu else "cpu")
+    numbers = ("predicted_amplitude", "amplitude", "error", "rounding_error")
+    predicted, amplitude, error, rounding_error = (
+        found[name] if found[name].ndim else float(found[name]) for name in numbers
+    )
+    solved_on = str(engine.device) if on_gpu else "cpu"
+    prediction = Solution(case, found["prediction"], predicted, None, str(engine.device))
+    exact = Solution(case, found["exact"], amplitude, found["nodes"], solved_on, rounding_error)
     return Verification(prediction, exact, error, seconds)
 
 
@@ -123,67 +125,62 @@ def _verify_piece(
     started = time.perf_counter()
     placed = case.on(engine.device) if on_gpu and case.is_batch else case
     solved = solve_there(placed, engine.device) if on_gpu else solve_here(placed)
-    exact, amplitude, nodes = (
+    exact, amplitude, nodes, rounding_error = (
         torch.as_tensor(values, dtype=torch.float64, device=engine.device)[slice(None) if case.is_batch else None]
-        for values in (solved.field, solved.amplitude, solved.nodes)
+        for values in (solved.field, solved.amplitude, solved.nodes, solved.rounding_error)
     )
     _wait(engine)
     done = time.perf_counter()
     seconds["exact"] += done - started
-    # Squares of very small or large values are no numbers any more.
     reference = exact[:, None] if case.times is None else exact
-    size = reference.abs().amax(dim=(1, 2, 3, 4), keepdim=True)
-    unit = reference / torch.where(size > 0, size, 1.0)
-    predicted = _predict(engine, placed, unit, normalisation)
-    error = ratio(_norm(predicted - unit), _norm(unit))
+    if is_sized_by_its_system(case.problem):
+        predicted, predicted_amplitude = predict_fields(engine, placed, normalisation)
+    else:
+        predicted, predicted_amplitude = _sized_by(reference, engine, placed, normalisation), amplitude
     _wait(engine)
     seconds["network"] += time.perf_counter() - done
-    prediction = (predicted * size).reshape(exact.shape)
-    return {"prediction": prediction, "exact": exact, "amplitude": amplitude, "nodes": nodes, "error": error}
+    # Squares of very small or large values are no numbers any more.
+    size = reference.abs().amax(dim=(1, 2, 3, 4), keepdim=True)
+    unit = torch.where(size > 0, size, 1.0)
+    error = ratio(_norm((predicted - reference) / unit), _norm(reference / unit))
+    return {
+        "prediction": predicted.reshape(exact.shape),
+        "predicted_amplitude": predicted_amplitude,
+        "exact": exact,
+        "amplitude": amplitude,
+        "nodes": nodes,
+        "error": error,
+        "rounding_error": rounding_error,
+    }
 
 
-def _predict(engine: Engine, case: Case, reference: Frames, normalisation: Normalisation) -> Frames:
-    """Return the multiples of what a network predicts that are nearest to the reference; what is known stays."""
-    components = split_loads(case, engine.device)
-    if not len(components.owner):
-        return torch.zeros_like(reference)
+def _sized_by(reference: Fields, engine: Engine, case: Case, normalisation: Normalisation) -> Fields:
+    """Return the multiples of what a network predicts that are nearest to the reference, in each frame.
+
+    Of several components of a load it is the nearest sum of multiples: sizing each by its own solution would not make
+    up for the errors of one by the other. What is known, the initial field, stays.
+    """
     frames = case.problem.frames(case.times)
-    # The first frame of a transient problem is its initial field.
     moving = [place for place, step in enumerate(frames.asked) if frames.steps is None or frames.steps[step] > 0]
     field = reference.clone()
-    if moving:
-        times = None if case.times is None else [case.times[place] for place in moving]
-        inputs = case.problem.frame_inputs(components.inputs, times)
-        patterns = engine(inputs.flatten(0, 1)).to(reference)
-        domain = inputs[..., 0, :, :].flatten(0, 1) > 0
-        shapes = normalisation.centred(patterns, domain).unflatten(0, inputs.shape[:2])
-        # What has a size of its own: each frame and, where components are scaled separately, each component.
-        own = shapes.flatten(1, 2)[:, :, None] if normalisation.per_component else shapes
-        target = reference[:, moving]
-        sized = target.flatten(1, 2)[:, :, None] if normalisation.per_component else target
-        field[:, moving] = _nearest(components.by_case(own, len(reference)), sized).reshape(target.shape)
-    return field
-
-
-def _nearest(
-    shapes: Float[Tensor, "case component size *pixels"], reference: Float[Tensor, "case size *pixels"]
-) -> Float[Tensor, "case size *pixels"]:
-    """Return the sum of multiples of the shapes of each case that is nearest to the reference in L2.
-
-    Scaling it to the amplitude instead would spread the error of its one largest pixel over all of them, and scaling
-    every component to its own solution would not make up for the errors of one by the other.
-    """
-    directions, target = shapes.flatten(3), reference.flatten(2)
-    overlap = torch.einsum("csgp,cgp->cgs", directions, target)
-    products = torch.einsum("csgp,ctgp->cgst", directions, directions)
+    if not moving:
+        return field
+    times = None if case.times is None else [case.times[place] for place in moving]
+    shapes = predict_shapes(engine, case, normalisation, times)
+    target = reference[:, moving]
+    size = target.abs().amax(dim=(1, 2, 3, 4), keepdim=True)
+    unit = torch.where(size > 0, size, 1.0)
+    overlap = torch.einsum("csf...,cf...->cfs", shapes, target / unit)
+    products = torch.einsum("csf...,ctf...->cfst", shapes, shapes)
     if shapes.shape[1] == 1:
         factors = overlap / torch.where(products[..., 0] > 0, products[..., 0], 1.0)
     else:
         factors = (torch.linalg.pinv(products, hermitian=True) @ overlap[..., None])[..., 0]
-    return torch.einsum("cgs,csgp->cgp", factors, directions).reshape(reference.shape)
+    field[:, moving] = unit * torch.einsum("cfs,csf...->cf...", factors, shapes)
+    return field
 
 
-def _norm(fields: Frames) -> Float[Tensor, " case"]:
+def _norm(fields: Fields) -> Float[Tensor, " case"]:
     return torch.linalg.vector_norm(fields.flatten(1), dim=1)
 
 

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from disol._checks import number
+from disol._checks import listed, number, shown
+from disol._files import read_regular
 from disol.errors import DisolError
 from disol.models.settings import check_setting
 from disol.problems.table import find
@@ -24,6 +25,7 @@ PatternLoss = Literal["grid-l1", "relative-l1", "relative-l2", "relative-h1"]
 Precision = Literal["auto", "float32", "bfloat16"]
 CompileMode = Literal["auto", "off", "on", "graphs"]
 
+MOST_BYTES = 2**20  # of a file of settings
 _CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
 _MAY_BE_ZERO = {"plateau_patience", "validation_cases"}  # among whole numbers
 _BELOW_1 = {"warmup", "plateau_factor", "ema_decay"}
@@ -100,7 +102,7 @@ class TrainSettings:
             if name in RENAMED:
                 raise DisolError(f"train.{name} is called train.{RENAMED[name]} now.")
             if name not in known:
-                raise DisolError(f"train has no setting {name!r}. Its settings are {', '.join(known)}.")
+                raise DisolError(f"train has no setting {shown(name)}. Its settings are {', '.join(known)}.")
         return replace(self, **settings)
 
     def as_dict(self) -> dict[str, Any]:
@@ -175,9 +177,11 @@ def choose_settings(
     file = {} if config is None else read_config(Path(config))
     if file.get("problem", problem) != problem:
         raise DisolError(
-            f"{config} is for the problem {file['problem']!r}, not {problem!r}. "
-            f"Pass the problem {file['problem']}, or a config for {problem}."
+            f"{config} is for the problem {shown(file['problem'])}, not {problem!r}. "
+            f"Pass that problem, or a config for {problem}."
         )
+    if not isinstance(model_settings or {}, Mapping):
+        raise DisolError(f"model_settings must be settings by name, got {shown(model_settings)}.")
     network = dict(file.get("model", {}))
     named = network.pop("name", None)
     model = named if model is None else model
@@ -199,33 +203,32 @@ def find_recipe(name: str, problem: str) -> TrainSettings:
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read a file of settings: problem and recipe by name, the model by name and size, and changes of the recipe."""
+    text = read_regular(path, MOST_BYTES)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DisolError(f"Cannot read {path}: {error.strerror}. Pass a TOML file of settings.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DisolError(f"{path} must be TOML, but: {error}.") from None
+        content = tomllib.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DisolError(f"{path} must be TOML, but: {listed([str(error)])}.") from None
     for name, value in content.items():
         if name not in _CONFIG_KEYS:
-            raise DisolError(f"{path} has no setting {name!r}. It can have {', '.join(_CONFIG_KEYS)}.")
+            raise DisolError(f"{path} has no setting {shown(name)}. It can have {', '.join(_CONFIG_KEYS)}.")
         if not isinstance(value, _CONFIG_KEYS[name]):
             kind = "a text" if _CONFIG_KEYS[name] is str else f"a section [{name}]"
-            raise DisolError(f"{name} of {path} must be {kind}, got {value!r}.")
+            raise DisolError(f"{name} of {path} must be {kind}, got {shown(value)}.")
     return content
 
 
 def read_override(override: str) -> tuple[str, str, Any]:
     """Take "section.name=value" apart, and read the value: true, a number, a list in brackets, or else a text."""
-    key, equals, text = override.partition("=")
+    key, equals, text = override.partition("=") if isinstance(override, str) else ("", "", "")
     section, dot, name = key.strip().partition(".")
     if not (equals and dot and section in ("train", "model")):
         raise DisolError(
-            f"A setting is changed by train.name=value or model.name=value, got {override!r}. "
+            f"A setting is changed by train.name=value or model.name=value, got {shown(override)}. "
             "Write it so, as in train.epochs=100."
         )
     for read in (int, float, json.loads):
         try:
             return section, name.strip(), read(_JSON_WORDS.get(text.strip().lower(), text))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return section, name.strip(), text.strip()

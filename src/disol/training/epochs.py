@@ -7,15 +7,18 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 
+from disol._checks import is_number, listed, whole_number
 from disol._progress import shown_progress
 from disol.data.dataset import CaseDataset
 from disol.errors import DisolError
 from disol.models.card import Card
 from disol.models.checkpoint import Checkpoint
 from disol.models.handle import resolve
-from disol.models.table import build_network
+from disol.models.table import MODELS, build_network, count_parameters, create_model
+from disol.solvers.memory import free_bytes_of_host
 from disol.training.augmentation import IDENTITY, Symmetries
 from disol.training.batches import EpochPlan, plan_epoch
 from disol.training.clock import FINISHING, Clock, Pace
@@ -25,11 +28,19 @@ from disol.training.history import EpochRecord, History, write_curve
 from disol.training.loop import Training
 from disol.training.run import RunReport, Task, check_start
 
+BYTES_OF_A_WEIGHT = 16  # with its gradient, its moving average and its momentum
+BEST = {"epoch", "train_loss", "validation_loss"}  # what is known of the best model
+
 
 def prepare_network(task: Task) -> Checkpoint:
     """Return the network to begin with: a new one of random weights, or a copy of a trained one."""
     settings, stored = task.settings, task.stored
     if task.start is None:
+        if isinstance(settings.model, str) and settings.model in MODELS:
+            with torch.device("meta"):
+                size = count_parameters(create_model(settings.model, task.problem, **settings.model_settings))
+            if size * BYTES_OF_A_WEIGHT > free_bytes_of_host():  # else the system might kill the process
+                raise MemoryError
         network = build_network(settings.model, task.problem, settings.model_settings, task.seed)
         card = Card.of(
             network,
@@ -176,9 +187,23 @@ class Run:
 
     def restore(self, last: Checkpoint, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
-        self.training.load_state_dict(state["training"], last.network)
-        self.epoch, self.is_done, self.best = state["epoch"], state["is_done"], state["best"]
-        if self.epoch > 0:  # else nothing was trained, and the time begins anew
+        try:
+            epoch, best = whole_number("epoch", state["epoch"]), dict(state["best"])
+            numbers = (state["seconds"], state["prepared"], best["validation_loss"], *best.values())
+            is_done = bool(state["is_done"])
+            if self.clock.limit is None and (
+                epoch > self.settings.epochs or is_done != (epoch == self.settings.epochs)
+            ):
+                raise ValueError(f"it says that epoch {epoch} was{'' if is_done else ' not'} the last")
+            if not all(map(is_number, numbers)) or (epoch > 0 and best.keys() != BEST):
+                raise ValueError("its losses and times are no numbers")
+            self.training.load_state_dict(state["training"], last.network)
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise DisolError(
+                f"{self.folder.last} must hold the state of this run, but: {listed([str(error)])}. Choose another out."
+            ) from error
+        self.epoch, self.is_done, self.best = epoch, is_done, best
+        if epoch > 0:  # else nothing was trained, and the time begins anew
             self.clock.spent, self.clock.prepared = state["seconds"], state["prepared"]
 
     def finish(self) -> RunReport:

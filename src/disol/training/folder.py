@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from disol._checks import listed, number, shown
+from disol._files import claimed, make_folder, require_folder
 from disol.errors import DisolError
 from disol.models.card import is_checkpoint, read_card
 from disol.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -19,6 +23,7 @@ from disol.training.config import RENAMED
 from disol.training.run import Task, require_vacant
 
 LAST = "last"
+LOCK = "lock"  # in `last/`, while a process trains there
 _CASES = "cases"  # names the content of a file in an identity
 
 
@@ -58,6 +63,21 @@ class RunFolder:
         """Where the last state is kept while the run is unfinished."""
         return self.path / LAST
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes from training in this folder; one where nothing was kept is removed."""
+        require_folder(self.last)
+        if not os.path.exists(self.last):
+            require_vacant(self.path)
+        make_folder(self.last)
+        try:
+            with claimed(self.last / LOCK):
+                yield
+        finally:
+            with suppress(OSError):  # they hold something
+                self.last.rmdir()
+                self.path.rmdir()
+
     def find_finished(self) -> Checkpoint | None:
         """Return the best model of a finished run."""
         if not is_checkpoint(self.path):
@@ -65,22 +85,25 @@ class RunFolder:
         best = self._load(self.path)
         if not best.metrics.get("finished"):
             return None
-        self.require_same(best.metrics["run"])
+        self.require_same(best.metrics.get("run"))
+        for name in ("epochs", "epoch", "validation_loss", "train_loss", "seconds"):
+            number(f"{name} in {self.path}", best.metrics.get(name))
         return best
 
     def find_last(self) -> Checkpoint | None:
         """Return the last state of an unfinished run; None for one that has not begun."""
-        if is_checkpoint(self.last):
-            last = self._load(self.last)
-            assert last.state is not None
-            self.require_same(last.state["run"])
-            return last
-        if not self.last.exists():  # else the run was killed while it wrote its first state
-            require_vacant(self.path)
-        return None
+        if not is_checkpoint(self.last):  # a run may have been killed while it wrote its first state
+            return None
+        last = self._load(self.last)
+        self.require_same((last.state or {}).get("run"))
+        return last
 
-    def require_same(self, begun: Mapping[str, Any]) -> None:
+    def require_same(self, begun: object) -> None:
         """Refuse to continue a run with other settings or other cases."""
+        if not isinstance(begun, dict):
+            raise DisolError(
+                f"{self.path} does not tell what it was begun with, got {shown(begun)}. Choose another out."
+            )
         if any(f"train.{name}" in begun for name in RENAMED):
             raise DisolError(
                 f"{self.path} was begun by an earlier version of disol, whose settings had other names. "
@@ -89,8 +112,8 @@ class RunFolder:
         for name in [*begun, *self.identity]:
             if begun.get(name) != self.identity.get(name):
                 raise DisolError(
-                    f"{self.path} was begun with {name}={begun.get(name)!r}, now asked for "
-                    f"{self.identity.get(name)!r}. Ask for the same, or choose another out."
+                    f"{self.path} was begun with {listed([str(name)])}={shown(begun.get(name))}, now asked for "
+                    f"{shown(self.identity.get(name))}. Ask for the same, or choose another out."
                 )
 
     def save_best(self, network: nn.Module, metrics: Mapping[str, Any]) -> None:

@@ -1,20 +1,27 @@
 """What is written down after every epoch: lines of JSON, TensorBoard if it is installed, and a curve at the end."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from disol._files import drop_unfinished, written_whole
+from disol._checks import shown
+from disol._files import read_regular, require_folder, written_whole
+from disol.errors import DisolError
+from disol.models.card import read_json
+from disol.models.settings import check_setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FILE = "history.jsonl"
 PICTURE = "losses.png"
+BOARD = "tensorboard"
+MOST_BYTES = 2**26  # of the lines of all epochs
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,12 +60,15 @@ class History:
     def __init__(self, folder: Path, done: int) -> None:
         self.path = folder / FILE
         self.records = read_history(folder)[:done]
-        for name in (FILE, PICTURE):
-            drop_unfinished(folder / name)
         with written_whole(self.path) as path:
-            path.write_text("".join(map(_line, self.records)))
-        self.file = self.path.open("a")
-        self.board = _open_board(folder, done)
+            path.write_bytes(b"".join(map(_line, self.records)))
+        self.file = self.path.open("ab", buffering=0)  # nothing is left to be written if the disk is full
+        self.board: Any = None
+        if find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+
+            require_folder(folder / BOARD)
+            self.board = SummaryWriter(folder / BOARD, purge_step=done + 1)
 
     def __enter__(self) -> "History":
         return self
@@ -73,33 +83,33 @@ class History:
     def add(self, record: EpochRecord) -> None:
         """Write down an epoch."""
         self.records.append(record)
-        self.file.write(_line(record))
-        self.file.flush()
-        if self.board is not None:
-            for name in ("train_loss", "validation_loss", "learning_rate"):
-                self.board.add_scalar(name, getattr(record, name), record.epoch)
-            self.board.flush()
+        try:
+            self.file.write(_line(record))
+            if self.board is not None:
+                for name in ("train_loss", "validation_loss", "learning_rate"):
+                    self.board.add_scalar(name, getattr(record, name), record.epoch)
+                self.board.flush()
+        except OSError as error:
+            raise DisolError(f"Cannot write {self.path}: {error.strerror}. Free some space and resume.") from error
 
 
-def _line(record: EpochRecord) -> str:
+def _line(record: EpochRecord) -> bytes:
     """Write a record as a line of JSON."""
-    return json.dumps(asdict(record)) + "\n"
+    return f"{json.dumps(asdict(record))}\n".encode()
 
 
 def read_history(folder: str | Path) -> list[EpochRecord]:
     """Read the records of a run; a last line that was cut off is left out."""
     path = Path(folder) / FILE
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return [EpochRecord(**json.loads(text)) for text in lines if text.endswith("\n")]
+    lines = read_regular(path, MOST_BYTES).splitlines(keepends=True) if os.path.exists(path) else []
+    return [_read_line(line, path) for line in lines if line.endswith(b"\n")]
 
 
-def _open_board(folder: Path, done: int) -> Any:
-    """Open a TensorBoard log, if it is installed."""
-    if find_spec("tensorboard") is None:
-        return None
-    from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
-
-    return SummaryWriter(folder / "tensorboard", purge_step=done + 1)
+def _read_line(line: bytes, path: Path) -> EpochRecord:
+    stored, kinds = read_json(line, path), get_type_hints(EpochRecord)
+    if not isinstance(stored, dict) or stored.keys() != kinds.keys():
+        raise DisolError(f"{path} must hold a line for each epoch, got {shown(stored)}. Remove that line.")
+    return EpochRecord(**{name: check_setting(f"{name} in {path}", stored[name], kinds[name]) for name in kinds})
 
 
 def plot_losses(records: Sequence[EpochRecord], title: str) -> "Figure":

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from disol._checks import whole_number
 from disol.data.dataset import Batch, DeviceCases
 from disol.errors import DisolError
 from disol.training.augmentation import Symmetries
@@ -18,7 +19,7 @@ from disol.training.clock import Pace
 from disol.training.config import CompileMode, TrainSettings
 from disol.training.distributed import Processes
 from disol.training.losses import CaseLoss, training_loss, validation_loss
-from disol.training.optimisers import EMA, build_optimizer, make_schedule
+from disol.training.optimisers import EMA, build_optimizer, load_optimizer, make_schedule
 
 TRIAL_STEPS = 5
 TRIAL_SECONDS = 1.0
@@ -161,8 +162,8 @@ class Training:
         """Continue from a state and the averaged weights."""
         self.network.load_state_dict(state["network"])
         self.averaged.load_state_dict(averaged.state_dict())
-        self.ema.n_averaged.fill_(state["averaged"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.ema.n_averaged.fill_(whole_number("averaged", state["averaged"]))
+        load_optimizer(self.optimizer, state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
 
 

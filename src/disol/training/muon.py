@@ -16,6 +16,7 @@ ITERATIONS = 5
 STEP_SIZE = 0.2  # of a weight on average, at a learning rate of 1: that of Adam (Liu et al. 2025)
 # Powers of two up to which matrices count as equally high: a GPU takes as long for a small one as for one of 64 rows.
 SMALLEST_HEIGHT = {"cuda": 6}
+_MOST_AXES = 5  # of a stencil: two for channels, and three at most in space and time
 _SMALLEST = 1e-8  # norms and sizes to divide by
 
 _Layout = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device]
@@ -42,7 +43,7 @@ class Muon(torch.optim.Optimizer):
         for weight, values in self.state.items():
             for name, value in values.items():
                 if isinstance(value, Tensor):
-                    values[name] = torch.empty_like(weight).copy_(value)
+                    values[name] = torch.empty_like(weight).copy_(value.reshape(weight.shape))
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -105,8 +106,12 @@ class Muon(torch.optim.Optimizer):
 
 
 def is_matrix(weight: Tensor) -> bool:
-    """Tell whether a weight maps several numbers to several others."""
-    return weight.ndim > 1 and 1 < weight.shape[0] < weight.numel()
+    """Tell whether a weight maps several numbers to several others: a matrix or a stencil.
+
+    One with more axes than a stencil holds many matrices, such as one for each Fourier mode, which Adam moves: taken as
+    one, the few modes that matter most would set the steps of all others.
+    """
+    return 1 < weight.ndim <= _MOST_AXES and 1 < weight.shape[0] < weight.numel()
 
 
 def orthogonalise(matrices: Float[Tensor, "matrix rows columns"]) -> Float[Tensor, "matrix rows columns"]:

@@ -10,9 +10,10 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.optim.swa_utils import AveragedModel
 
+from disol._checks import is_number, number
 from disol.errors import DisolError
 from disol.training.config import TrainSettings
-from disol.training.muon import Muon
+from disol.training.muon import Muon, is_matrix
 
 LEAST_GAIN = 1e-4  # relative; a validation loss that falls by less has not fallen
 
@@ -27,6 +28,24 @@ def build_optimizer(weights: list[Tensor], settings: TrainSettings) -> Optimizer
         return Muon(weights, lr=rate, weight_decay=decay)
     kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
     return kind(weights, lr=rate, weight_decay=decay, fused=not is_complex)  # torch fuses no complex ones
+
+
+def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
+    """Continue from a state of the same optimizer: what it knows of each weight, and the learning rate."""
+    own = [{name: value for name, value in group.items() if name != "lr"} for group in optimizer.param_groups]
+    optimizer.load_state_dict(state)
+    for group, settings in zip(optimizer.param_groups, own, strict=True):
+        group.update(settings, lr=number("lr", group["lr"]))
+    for weight, values in optimizer.state.items():
+        one, all_of_them = torch.Size(), weight.shape
+        if not isinstance(optimizer, Muon):
+            known = {"step": one, "exp_avg": all_of_them, "exp_avg_sq": all_of_them}
+        elif is_matrix(weight):
+            known = {"momentum": all_of_them}
+        else:
+            known = {"steps": one, "mean": all_of_them, "square": all_of_them}
+        if {name: torch.as_tensor(value).shape for name, value in values.items()} != known:
+            raise ValueError("what its optimizer knows of a weight has another shape")
 
 
 class Schedule(ABC):
@@ -116,7 +135,10 @@ class Plateau(Schedule):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on counting."""
-        self.torch.load_state_dict(state)
+        counted = {name: state[name] for name in ("best", "num_bad_epochs", "last_epoch")}
+        if not all(map(is_number, counted.values())):
+            raise ValueError("its schedule has counted something else")
+        self.torch.load_state_dict(counted)
 
 
 def make_schedule(settings: TrainSettings, optimizer: Optimizer) -> Schedule:

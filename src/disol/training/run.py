@@ -1,21 +1,22 @@
 """`train`: from a file of cases to a checkpoint. Its arguments are checked before torch is imported."""
 
 import hashlib
-import json
+import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disol._checks import positive_number, whole_number
-from disol._devices import check_device
+from disol._checks import positive_number, shown, whole_number
+from disol._devices import check_device, enough_memory
 from disol.data.recipe import StoreSettings
 from disol.data.store import Store, open_store
 from disol.errors import DisolError
-from disol.models.card import Card, read_card
+from disol.models.card import Card, as_json, read_card
 from disol.models.pretrained import find_folder
 from disol.models.table import MODELS, check_model, describe_model
 from disol.problems import Problem
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 # tuned on 16 slotted plates, 100 epochs: on 4 others from 3.4e-2 to 2.3e-3 (at the full rate 4.2e-3), on the cases it
 # was trained on before from 5.3e-3 to 2.4e-2 (7.1e-2).
 FINE_TUNING = 0.1
+LARGEST_SEED = 2**64 - 1  # that torch takes
 _read_time = time.perf_counter  # tests put a clock of their own here
 
 
@@ -121,18 +123,23 @@ def train(
     from disol.training.loop import quick_matrix_products  # noqa: PLC0415
 
     processes = join_processes(device)
-    first = prepare_network(task)
-    folder = RunFolder.of(task, first)
-    finished = folder.find_finished()
-    if finished is not None:
-        folder.drop_last()
-        return RunReport.of(folder.path, finished.metrics, task.notes)
-    clock = Clock(settings.train.epochs, task.num_batches, task.limit, started=started, read=_read_time)
-    with quick_matrix_products():
-        run = Run(task, first.network, folder, clock, processes)
-        run.begin(folder.find_last())
-        run.train(progress)
-        return run.finish()
+    too_large = (
+        f"A network of this size, trained by {settings.train.batch_size} cases at a time, does not fit into the memory "
+        f"of {processes.device}. Use a smaller train.batch_size, or smaller settings of the model."
+    )
+    with enough_memory(too_large):
+        first = prepare_network(task)
+        folder = RunFolder.of(task, first)
+        finished = folder.find_finished()
+        if finished is not None:
+            folder.drop_last()
+            return RunReport.of(folder.path, finished.metrics, task.notes)
+        clock = Clock(settings.train.epochs, task.num_batches, task.limit, started=started, read=_read_time)
+        with folder.claimed() if processes.is_rank_zero else nullcontext(), quick_matrix_products():
+            run = Run(task, first.network, folder, clock, processes)
+            run.begin(folder.find_last())
+            run.train(progress)
+            return run.finish()
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +192,8 @@ def read_task(
 ) -> Task:
     """Check what a run is asked to do, as far as that is possible without torch."""
     seed = whole_number("seed", seed)
+    if seed > LARGEST_SEED:
+        raise DisolError(f"seed must be at most {LARGEST_SEED}, got {shown(seed)}.")
     minutes = None if minutes is None else positive_number("minutes", minutes)
     notes: tuple[str, ...] = ()
     if start is None:
@@ -220,9 +229,9 @@ def check_start(name: str, card: Card, settings: RunSettings) -> None:
         raise DisolError(f"{name} is a network {card.model!r}, not {asked!r}. Leave model out.")
     for key, value in settings.model_settings.items():
         own = card.model_config.get(key)
-        if _as_json(own) != _as_json(value):
+        if own != as_json(f"model.{key}", value):
             raise DisolError(
-                f"{name} brings its own settings, of which model.{key} is {own!r}, got {value!r}. "
+                f"{name} brings its own settings, of which model.{key} is {shown(own)}, got {shown(value)}. "
                 f"Leave model.{key} out."
             )
 
@@ -235,7 +244,7 @@ def require_vacant(out: Path) -> None:
 
 def is_vacant(folder: Path) -> bool:
     """Tell whether nothing is there: no folder, or an empty one."""
-    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    return not os.path.exists(folder) or (folder.is_dir() and not any(folder.iterdir()))
 
 
 def _fine_tuned(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:
@@ -276,8 +285,3 @@ def _digest_cases(store: Store) -> str:
     read = (store.read(slice(None), "amplitude")["amplitude"], store.read(slice(1), "pattern")["pattern"])
     digits = [np.concatenate([np.round(mantissa * 2**10), exponent]) for mantissa, exponent in map(np.frexp, read)]
     return hashlib.sha256(b"".join(array.astype(np.int16).tobytes() for array in digits)).hexdigest()[:16]
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value as it is after being stored."""
-    return json.loads(json.dumps(value))

@@ -1,0 +1,142 @@
+"""Write docs/benchmarks/robustness.md from what the campaigns have kept.
+
+python fuzz/page.py --write docs/benchmarks/robustness.md
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "benchmarks"))  # scripts, which import each other by name
+
+from campaign import RESULTS, Campaign
+from report import processor, publish, table
+
+VERDICTS = ("ok", "refused", "traceback", "hang", "memory", "crash", "wrong answer", "outside")
+GENERATORS = {
+    "solve": "cases of every problem, element and convention against an independent assembly in 60 digits",
+    "relations": "drawn cases: linearity, symmetries, batches, residual and energy",
+    "calls": "`solve_exact`, `system` and `Case` with arguments of any type, shape and size",
+    "draws": "`draw` with any arguments; the same seed twice",
+    "surrogates": "`verify` against the same assembly, `predict_pattern` of anything",
+    "generations": "`generate` and `evaluate` with right and odd arguments, and what is stored",
+    "pictures": "PNG, GIF, JPEG, TIFF, BMP, WebP: painted, damaged, bombs, no files",
+    "outlines": "JSON and GeoJSON: right, degenerate, damaged, deep, huge",
+    "ranges": "boundary ranges, seconds and names of geometries",
+    "formulas": "of the grammar, whose values Python knows, and hostile ones",
+    "stores": "HDF5: damaged bytes, attributes, datasets, links, bombs",
+    "checkpoints": "configuration, weights, metrics and state damaged or forged, links, FIFOs, earlier evaluations",
+    "configs": "TOML files and overrides",
+    "commands": "`disol` with any options",
+}
+
+
+def told_campaign(campaign: Campaign) -> list[str]:
+    """Tell how many inputs of each kind there were, and what became of them."""
+    kept = [name for name in GENERATORS if name in campaign.verdicts]
+    rows = []
+    for name in kept:
+        counts = campaign.verdicts[name]
+        rows.append([f"`{name}`", GENERATORS[name], *(f"{counts.get(verdict, 0):,}" for verdict in VERDICTS)])
+    total: Counter[str] = Counter()
+    for counts in campaign.verdicts.values():
+        total.update(counts)
+    rows.append(["", "all", *(f"{total[verdict]:,}" for verdict in VERDICTS)])
+    limits = campaign.limits
+    told = [
+        "## Fuzzing",
+        f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`python fuzz/campaign.py`, or `make fuzz "
+        "MINUTES=60`), each within "
+        f"{limits['seconds']:g} s and {limits['bytes'] / 1e9:g} GB. *Refused* is one line of a `DisolError`, or exit "
+        "code 2; *traceback* any other exception; *wrong answer* a solution that is off by more than the package says, "
+        "a broken relation, damage that was not noticed, or a right case that was refused; *outside* a change of files "
+        "beside the folder that was named, or code of an input that was run.",
+        table(["generator", "inputs", *VERDICTS], rows),
+        f"The slowest took {campaign.slowest[0]:.1f} s (`{campaign.slowest[1]}`), the largest held "
+        f"{campaign.largest[0] / 1e6:.0f} MB (`{campaign.largest[1]}`).",
+    ]
+    if campaign.findings:
+        rows = [
+            [
+                str(found["count"]),
+                alike.replace("|", "\\|"),
+                "`--only {generator} {seed}`".format(**found["examples"][0]),
+            ]
+            for alike, found in sorted(campaign.findings.items(), key=lambda each: -each[1]["count"])
+        ]
+        told += ["What was found, and the first input that shows it:", table(["", "finding", "see it"], rows)]
+    return told
+
+
+def told_kills(results: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Tell how many runs were hit by which signal, and what they had become when they were resumed."""
+    rows = []
+    for name, hits in results.items():
+        for kind in sorted({hit["signal"] for hit in hits}):
+            own = [hit for hit in hits if hit["signal"] == kind and not hit["ended_before"]]
+            rows.append(
+                [
+                    f"`{name}`",
+                    kind,
+                    str(len(own)),
+                    str(sum(hit["had_files"] for hit in own)),
+                    str(sum(not hit["failures"] for hit in own)),
+                    str(sum(bool(hit["failures"]) for hit in own)),
+                ]
+            )
+    failures = Counter(
+        failure.splitlines()[-1][:120] for hits in results.values() for hit in hits for failure in hit["failures"]
+    )
+    told = [
+        "## Kills",
+        "Runs that were hit by a signal at a random moment and then resumed (`python fuzz/kills.py`): files of "
+        "`generate` are compared byte for byte with those of an undisturbed run, runs of `train` by weights and "
+        "history; no other file, temporary file or process may be left.",
+        table(["run", "signal", "sent", "while it was writing", "equal when resumed", "not"], rows),
+    ]
+    if failures:
+        told.append(table(["", "failure"], [[str(count), failure] for failure, count in failures.most_common()]))
+    return told
+
+
+def told_soak(result: dict[str, Any]) -> list[str]:
+    """Tell how memory went, and what was left."""
+    done = ", ".join(f"{count} x {name}" for name, count in result["done"].items())
+    medians = " / ".join(f"{size / 1e6:.0f}" for size in result["resident"])
+    leaked = ", ".join(f"{count} {name}" for name, count in result["leaked"].items())
+    return [
+        "## Soak",
+        f"{result['minutes']:.3g} minutes of mixed work in one process (`python fuzz/soak.py`): {done}. After a "
+        f"warm-up of a quarter of the time, medians of memory over six equal parts were {medians} MB, at most "
+        f"{100 * result['growth']:.1f} % above the first; more at the end than at the beginning: {leaked}. "
+        f"{'Passed' if result['passed'] else 'Failed'}: 5 % are allowed, and nothing left.",
+    ]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the page of all results that there are."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with campaign, kills and soak")
+    parser.add_argument("--write", type=Path, help="the page")
+    options = parser.parse_args(arguments)
+    files = {name: options.results / f"{name}.json" for name in ("campaign", "kills", "soak")}
+    paragraphs = [
+        "# Robustness",
+        "Written by `python fuzz/page.py` from the results of the scripts named below. What is promised about files "
+        "from strangers is in [SECURITY.md](../../SECURITY.md).",
+    ]
+    if files["campaign"].exists():
+        paragraphs += told_campaign(Campaign.read(files["campaign"]))
+    if files["kills"].exists():
+        paragraphs += told_kills(json.loads(files["kills"].read_text()))
+    if files["soak"].exists():
+        paragraphs += told_soak(json.loads(files["soak"].read_text()))
+    publish([*paragraphs, f"Machine: {processor()}."], options.write)
+
+
+if __name__ == "__main__":
+    main()

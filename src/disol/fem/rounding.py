@@ -1,0 +1,209 @@
+"""What rounding does to a solution, and what is done about it.
+
+An ill-conditioned system multiplies rounding errors by up to its condition number: that of an elastic body at the end
+of a long corridor of single pixels, or of a strong flow through one. A small backward error says nothing about that.
+
+- Element matrices are rounded so that motions without strain feel no force to the last bit: else those of a whole body
+  would feel one, which changes the solution more than all that a solver does.
+- Residuals are computed as if with 25 more bits, by cutting A and u into parts whose products and sums are exact.
+- Solutions are refined by them, and what the corrections shrink to is the error that is left.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from disol._arrays import Array, exponent_of, ldexp, namespace_of, to_numpy
+from disol.errors import DisolError
+from disol.grid import CORNERS
+
+EPSILON = float(np.finfo(float).eps)
+SMALLEST_NORMAL = float(np.finfo(float).tiny)  # smaller numbers have fewer digits
+LARGEST = float(np.finfo(float).max) / 4  # four nodes of a pixel are added
+
+NOTABLE_ERROR = 1e-6  # of the largest value
+LARGEST_ERROR = 1e-2
+
+MATRIX_BITS = 50  # of element matrices: the sum of four pixels has two more, and 53 is what a double has
+LEADING_BITS = 26  # of what is multiplied exactly
+RESIDUAL_NOISE = 2.0**-22  # of a residual, relative to the rounding errors that it measures
+MOST_CORRECTIONS = 30
+LARGEST_RATE = 0.5  # of the size of a correction to that of the one before
+GOLDEN = 0.618033988749895  # multiples of it fill an interval evenly
+
+Matrix = Float[np.ndarray, "local local"]
+
+
+def settle(matrix: Matrix) -> Matrix:
+    """Round an element matrix so that sums over pixels are exact, and so is what it takes for motions without strain.
+
+    Of translations, and of the rotation of a vector field, those that it annihilates up to rounding are annihilated
+    exactly, and a matrix that is symmetric up to rounding becomes symmetric. Entries move by a few last places.
+    """
+    largest = float(np.abs(matrix).max())
+    if not SMALLEST_NORMAL <= largest < np.inf and largest != 0:
+        happens = "underflows" if largest < 1 else "overflows"
+        raise DisolError(f"The element matrix {happens} in double precision. Use other units.")
+    tolerance = 16 * EPSILON * largest
+    symmetric = np.abs(matrix - matrix.T).max() <= tolerance
+    exponent = exponent_of(largest) - MATRIX_BITS
+    # Whole numbers from here on: every operation is exact.
+    whole = np.round(np.ldexp((matrix + matrix.T) / 2 if symmetric else matrix, -exponent))
+    for motion, dual in _motions(len(matrix) // len(CORNERS)):
+        force = whole @ motion
+        if np.abs(force).max() <= np.ldexp(tolerance, -exponent) + len(matrix):
+            whole = whole - np.outer(force, dual)
+            if symmetric:
+                whole = whole - np.outer(dual, force) + (motion @ force) * np.outer(dual, dual)
+    return np.ldexp(whole, exponent)
+
+
+def sensitivity(matrix: Matrix) -> float:
+    """Return by how much the last place of the entries of a settled, symmetric element matrix changes solutions.
+
+    ε σ_max / σ_min, over all that strains a pixel: large where a material hardly changes its volume. What does not
+    strain it would be magnified by the whole domain, were it not exact; without symmetry the bound is far too large.
+    """
+    if not np.array_equal(matrix, matrix.T):
+        return 0.0
+    strains = _strains(len(matrix) // len(CORNERS))
+    sizes = np.abs(np.linalg.eigvalsh(strains @ matrix @ strains.T))
+    largest = sizes.max()
+    return float(EPSILON * largest / sizes[sizes > 16 * EPSILON * largest].min(initial=largest))
+
+
+@cache
+def _strains(components: int) -> Float[np.ndarray, "strain local"]:
+    """Return an orthonormal basis of what is orthogonal to motions without strain."""
+    motions = np.stack([motion for motion, _ in _motions(components)])
+    return np.linalg.svd(motions)[2][len(motions) :]
+
+
+@cache
+def _motions(components: int) -> list[tuple[Float[np.ndarray, " local"], Float[np.ndarray, " local"]]]:
+    """Return the translations of a pixel, and its rotation if it has two components.
+
+    Each comes with a vector whose product with it is 1, and 0 with those before it.
+    """
+    found = []
+    for component in range(components):
+        motion, dual = np.zeros((2, len(CORNERS), components))
+        motion[:, component], dual[0, component] = 1, 1
+        found.append((motion.ravel(), dual.ravel()))
+    if components == 2:
+        motion, dual = np.zeros((2, len(CORNERS), components))
+        for corner, (row, column) in enumerate(CORNERS):
+            motion[corner] = -row, column
+        dual[0, 1], dual[1, 1] = -1, 1
+        found.append((motion.ravel(), dual.ravel()))
+    return found
+
+
+def leading_part(values: Float[Array, "*shape"], largest: Float[Array, "..."]) -> Float[Array, "*shape"]:
+    """Round values to the 26 bits below the largest; sums of products of two such parts are exact.
+
+    `largest` bounds the values of one factor, and the sums of the absolute values of the other.
+    """
+    exponent = exponent_of(largest) - LEADING_BITS
+    return ldexp(ldexp(values, -exponent).round(), exponent)
+
+
+@dataclass(eq=False)
+class Refinement:
+    """Iterative refinement, u ← u + A⁻¹ (b − A u), of one solution or of many: which go on, and the error that is left.
+
+    size     largest |u| before the first correction
+    rate     how much smaller each correction is than the one before it
+    error    that is left, relative to the largest value; infinite where refinement does not converge
+    active   which are to be corrected (further)
+    """
+
+    size: Float[Array, "*batch"]
+    rate: Float[Array, "*batch"]
+    error: Float[Array, "*batch"] = field(init=False)
+    active: Bool[Array, "*batch"] = field(init=False)
+    _corrections: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        xp = namespace_of(self.size)
+        self.error, self.active = xp.full_like(self.size, np.inf), xp.ones_like(self.size, dtype=bool)
+
+    def accept(self, correction: Float[Array, "*batch"], largest: Float[Array, "*batch"]) -> Bool[Array, "*batch"]:
+        """Say which corrections to add, by the largest entries of corrections and solutions, and estimate errors.
+
+        With a rate ρ, a solution that was corrected by d is left with an error of d (ρ + ρ² + …).
+        """
+        xp = namespace_of(largest)
+        rate = xp.maximum(self.rate, _quotient(correction, self.size))
+        accepted = self.active & (rate < LARGEST_RATE)  # which a NaN is not
+        rate = xp.where(accepted, rate, 0.0)
+        left = _quotient(correction, largest) * rate / (1 - rate)
+        noise = rate * RESIDUAL_NOISE + EPSILON
+        # Those that no longer shrink are as large as what they cannot correct.
+        shrank = (correction < largest) & (self._corrections > 0)
+        stuck = xp.where(shrank, 2 * _quotient(correction, largest), np.inf)
+        self.error = xp.where(accepted, left + noise, xp.where(self.active, stuck, self.error))
+        self._corrections += 1
+        self.active = accepted & (left > noise) & (correction > EPSILON * largest)
+        if self._corrections == MOST_CORRECTIONS:
+            self.active = self.active & False
+        self.size = correction
+        return accepted
+
+
+def _quotient(dividend: Float[Array, "*batch"], divisor: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    return dividend / namespace_of(divisor).where(divisor > 0, divisor, 1.0)
+
+
+@contextmanager
+def naming_case(case: int | None) -> Iterator[None]:
+    """Let an error say which case of a batch it is about."""
+    try:
+        yield
+    except DisolError as error:
+        raise DisolError(str(error) if case is None else f"Case {case}: {error}") from error
+
+
+def require_range(sizes: Float[Array, "*batch"], exponent: Array = 0, first_case: int | None = None) -> None:
+    """Refuse solutions whose largest values, times 2ᵉ, are no doubles of full precision; a batch counts from a case."""
+    before = np.atleast_1d(to_numpy(sizes))
+    with np.errstate(over="ignore", under="ignore"):
+        after = np.ldexp(before, to_numpy(exponent))
+    for happens, which in (("overflows", after > LARGEST), ("underflows", (after < SMALLEST_NORMAL) & (before > 0))):
+        if which.any():
+            case = "" if first_case is None else f"Case {first_case + int(np.argmax(which))}: "
+            raise DisolError(
+                f"{case}The solution {happens}: values of double precision lie between {SMALLEST_NORMAL:.1e} and "
+                f"{LARGEST:.1e}. Use other units."
+            )
+
+
+def report(errors: float | Sequence[float] | Float[np.ndarray, " case"], first_case: int | None = None) -> None:
+    """Refuse solutions that rounding may have changed too much, and warn of those that it has changed notably.
+
+    The errors of a batch are those of cases that are counted from `first_case` on.
+    """
+    found = np.atleast_1d(np.asarray(errors, dtype=float))
+    worst = int(np.argmax(np.nan_to_num(found, nan=np.inf)))
+    error = float(found[worst])
+    case = "" if first_case is None else f"Case {first_case + worst}: "
+    if not error <= LARGEST_ERROR:
+        size = f"by {error:.1e} of its largest value" if error < 1 else "beyond recognition"
+        raise DisolError(
+            f"{case}The system is too ill-conditioned for double precision: rounding may change the solution {size}. "
+            "Hold more of the domain, or widen what is one pixel thin; if there is advection, slow it down."
+        )
+    if error > NOTABLE_ERROR:
+        others = int((found > NOTABLE_ERROR).sum()) - 1
+        also = f" ({others} other cases by more than {NOTABLE_ERROR:g})" if others else ""
+        warnings.warn(
+            f"{case}The system is ill-conditioned: rounding may have changed the solution by {error:.1e} of its "
+            f"largest value{also}.",
+            UserWarning,
+            stacklevel=2,
+        )

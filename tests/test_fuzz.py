@@ -1,0 +1,161 @@
+"""Inputs of every generator, and the harness itself: what it must see, it sees."""
+
+import json
+import sys
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "fuzz"))  # scripts, which import each other by name
+sys.path.append(str(ROOT / "release"))
+
+import campaign  # noqa: E402
+import kills  # noqa: E402
+import lock  # noqa: E402
+import oracle  # noqa: E402
+import page  # noqa: E402
+import soak  # noqa: E402
+from pool import Limits, run_tasks  # noqa: E402
+
+FAULTS = """
+import os
+import time
+from pathlib import Path
+from attempts import Attempt, WrongAnswer
+from disol import DisolError
+
+def fail(error):
+    raise error
+
+def fill():
+    held = [bytearray(10**8) for _ in range(15)]
+    time.sleep(60)
+
+def spoil(folder):
+    (folder.parent / "bystander" / "empty.txt").unlink()
+
+RUNS = {
+    "fine": lambda folder: None,
+    "refused": lambda folder: fail(DisolError("no")),
+    "traceback": lambda folder: fail(KeyError("x")),
+    "wrong": lambda folder: fail(WrongAnswer("2 + 2 = 5")),
+    "hang": lambda folder: time.sleep(60),
+    "memory": lambda folder: fill(),
+    "crash": lambda folder: os.abort(),
+    "outside": spoil,
+    "code": lambda folder: Path("hacked").touch(),
+}
+GENERATORS = {name: lambda rng, folder, run=run: Attempt("text", lambda: run(folder)) for name, run in RUNS.items()}
+
+def prepare():
+    pass
+"""
+NUMBERS = {"diffusion": 1.0, "velocity": (0.0, 0.0)}
+VERDICTS = {
+    "fine": "ok",
+    "refused": "refused",
+    "traceback": "traceback",
+    "wrong": "wrong answer",
+    "hang": "hang",
+    "memory": "memory",
+    "crash": "crash",
+    "outside": "outside",
+    "code": "outside",
+}
+
+
+def test_nothing_is_found_among_the_first_inputs_of_every_generator() -> None:
+    tried, inputs = campaign.Campaign(), sum(campaign.WEIGHTS.values())
+    campaign.fuzz(tried, inputs=inputs, quiet=True)
+    assert set(tried.verdicts) == set(campaign.WEIGHTS) == set(page.GENERATORS)
+    assert tried.inputs == inputs
+    assert not tried.findings, json.dumps(tried.findings, indent=1)[:4000]
+
+
+def test_every_fault_is_seen_and_the_campaign_goes_on(tmp_path: Path) -> None:
+    module, kept = tmp_path / "faults.py", tmp_path / "campaign.json"
+    module.write_text(FAULTS)
+    tried = campaign.Campaign()
+    limits = Limits(seconds=1.5, bytes=10**9)
+    campaign.fuzz(tried, kept, weights=dict.fromkeys(VERDICTS, 1), inputs=9, limits=limits, module=module, quiet=True)
+    assert {name: next(iter(counts)) for name, counts in tried.verdicts.items()} == VERDICTS
+    assert tried.found == 7
+    again = campaign.Campaign.read(kept)
+    assert again == tried
+    campaign.fuzz(again, kept, weights={"fine": 1}, inputs=11, limits=limits, module=module, quiet=True)
+    assert again.verdicts["fine"] == {"ok": 3}
+    text = "\n".join(page.told_campaign(again))
+    assert "| 1 | hang: hang: not done after # s at elsewhere | `--only hang 0` |" in text
+
+
+def test_an_input_is_a_function_of_its_generator_and_seed() -> None:
+    tasks = [("formulas", 3), ("calls", 5), ("formulas", 3), ("calls", 5)]
+    texts = [(task, report["text"]) for task, report in run_tasks(iter(tasks), 1)]
+    assert texts[:2] == texts[2:]
+    assert texts[0][1] != ""
+
+
+def test_the_oracle_knows_a_solution_in_closed_form() -> None:
+    # -u'' = 1 on a strip of 4 unit pixels, u = 0 on the first, no flux at the end: u = s (3 - s / 2) at its nodes,
+    # where linear elements are exact.
+    domain, held = np.ones((1, 4), bool), np.array([[True, False, False, False]])
+    case = oracle.Case("poisson", "paper", "q1", domain, (held,), {"source": np.ones((1, 4))}, NUMBERS)
+    answer = oracle.solve(case)
+    assert answer is not None
+    nodes = [Decimal(s) * (3 - Decimal(s) / 2) for s in range(4)]
+    expected = [Decimal(0), *((left + right) / 2 for left, right in pairwise(nodes))]
+    gaps = [abs(value - right) for value, right in zip(answer.field.reshape(-1), expected, strict=True)]
+    assert max(gaps) < Decimal("1e-55")
+
+
+def test_the_oracle_tells_a_system_that_has_no_solution() -> None:
+    domain, nowhere = np.ones((2, 2), bool), np.zeros((2, 2), bool)
+    case = oracle.Case("poisson", "paper", "q1", domain, (nowhere,), {"source": np.ones((2, 2))}, NUMBERS)
+    assert oracle.solve(case) is None
+
+
+def test_growing_memory_and_what_is_left_over_fail_a_soak() -> None:
+    def samples(growth: float, files: int) -> list[dict[str, float]]:
+        base = {"threads": 3, "processes": 0, "temporary": 0}
+        return [
+            {"seconds": second, "resident": 1e8 * (1 + growth * second / 100), "files": 5 + files * second, **base}
+            for second in range(1, 101)
+        ]
+
+    assert soak.judge(samples(0.0, 0))["passed"]
+    assert not soak.judge(samples(0.2, 0))["passed"]
+    assert not soak.judge(samples(0.0, 1))["passed"]
+
+
+def test_what_a_killed_run_leaves_is_told_on_the_page(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cases.h5").write_text(name[0])
+    assert kills.same_bytes(tmp_path / "ours", tmp_path / "theirs") == "cases.h5 differ"
+    hit = {"signal": "SIGKILL", "had_files": True, "ended_before": False}
+    text = "\n".join(page.told_kills({"generate": [hit | {"failures": []}, hit | {"failures": ["cases.h5 differ"]}]}))
+    assert "| `generate` | SIGKILL | 2 | 2 | 1 | 1 |" in text
+    assert "| 1 | cases.h5 differ |" in text
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs the /proc of Linux")
+def test_a_process_of_a_session_is_counted() -> None:
+    process = kills.subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert kills.count_members(process.pid) == 1
+    process.kill()
+    process.wait()
+    assert kills.count_members(process.pid) == 0
+
+
+def test_the_lock_has_every_dependency_and_nothing_of_this_machine() -> None:
+    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+    assert all(line.count("==") == 1 and not set("+/@ ") & set(line) for line in lines)
+    names = {line.partition("==")[0].lower() for line in lines}
+    assert names >= {"numpy", "scipy", "torch", "h5py", "safetensors", "matplotlib", "typer", "rich", "jaxtyping"}
+    assert not names & {"disol", "triton"}
+    freeze = ["numpy==2.4.6", "torch==2.13.0+cpu", "-e /here", "disol @ file:///here", "triton==3.9.0", "# no"]
+    assert lock.lock(freeze) == ["numpy==2.4.6", "torch==2.13.0"]
