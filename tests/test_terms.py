@@ -189,7 +189,7 @@ def test_times_that_would_take_for_ever_are_refused_before_any_step(times, messa
     monkeypatch.setattr("disol.problems.problem.TransientProblem.frames", None)
     with pytest.raises(DisolError, match=message) as raised:
         disol.solve_exact("heat", **given, times=times)
-    assert len(str(raised.value)) < 200
+    assert len(str(raised.value)) < 400
 
 
 def test_times_are_sorted_seconds():
@@ -204,4 +204,4 @@ def test_times_are_sorted_seconds():
     for text in ("1e15", "2," * 10_000 + "x", ",".join(map(str, range(10_001)))):
         with pytest.raises(DisolError) as raised:
             TIMES.read(term, text, loops)
-        assert len(str(raised.value)) < 200
+        assert len(str(raised.value)) < 400

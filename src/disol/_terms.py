@@ -4,7 +4,6 @@ A kind says how a term is checked, shown to a network, stored, turned and mirror
 from text. A problem lists its terms; nothing else lists their names.
 """
 
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -265,12 +264,12 @@ class Times(Kind):
         del domain
         values = np.atleast_1d(checks.as_array(name, value))
         if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
-            given = reprlib.repr(value) if values.ndim == 1 else f"shape {values.shape}"
+            given = checks.shown(value) if values.ndim == 1 else f"shape {values.shape}"
             raise DisolError(f"{name} must be a list of numbers, got {given}. Pass seconds, such as [2, 8, 14, 20].")
         if values.size > self.most:
             raise DisolError(f"{name} must be at most {self.most} numbers, got {values.size}.")
         if not np.isfinite(values).all() or (values < 0).any():
-            raise DisolError(f"{name} must be finite and not negative, got {reprlib.repr(value)}.")
+            raise DisolError(f"{name} must be finite and not negative, got {checks.shown(value)}.")
         if values.max() > self.latest:  # every step up to the last one is solved
             raise DisolError(f"{name} must not exceed {self.latest:g} s, got {values.max():g} s.")
         return tuple(checks.as_float(name, values).tolist())
@@ -284,7 +283,7 @@ class Times(Kind):
         try:
             times = sorted({float(piece) for piece in text.split(",")})
         except ValueError:
-            raise DisolError(f"{term.name} are seconds such as 2,8,20, got {reprlib.repr(text)}.") from None
+            raise DisolError(f"{term.name} are seconds such as 2,8,20, got {checks.shown(text)}.") from None
         self.check(term.name, times, loops.mask)
         return tuple(times), ", ".join(f"{time:g}" for time in times) + " s"
 

@@ -1,12 +1,12 @@
 """Boundary loops by name, and ranges of them written as text: `outer:0.1-0.3,hole1`."""
 
 import re
-import reprlib
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from disol._checks import shown
 from disol.errors import DisolError
 from disol.geometry.boundary import Loop, trace_boundary
 from disol.geometry.curve import parts
@@ -39,13 +39,12 @@ def read_ranges(text: str, *, valued: bool = False) -> tuple[LoopRange, ...]:
     for piece in text.split(","):
         match = RANGE.fullmatch(piece.strip().lower())
         if match is None or (match["value"] is not None and not valued):
-            shown = reprlib.repr(piece.strip())
-            raise DisolError(f"A boundary range is written like {example!r} or 'hole1', got {shown}.")
+            raise DisolError(f"A boundary range is written like {example!r} or 'hole1', got {shown(piece.strip())}.")
         start, end = float(match["start"] or 0), float(match["end"] or 1)
         if max(start, end) > 1 or start == end:
             raise DisolError(
                 "A boundary range goes from one fraction in [0, 1] to a different one, "
-                f"got {reprlib.repr(piece.strip())}. "
+                f"got {shown(piece.strip())}. "
                 f"Write it like {example!r}; '0.9-0.1' passes through the start."
             )
         ranges.append(LoopRange(match["loop"], start, end, float(match["value"]) if match["value"] else None))
@@ -73,7 +72,7 @@ class NamedLoops:
         for wanted in ranges:
             if wanted.loop not in self.loops:
                 raise DisolError(
-                    f"There is no boundary loop {reprlib.repr(wanted.loop)} on this grid. "
+                    f"There is no boundary loop {shown(wanted.loop)} on this grid. "
                     f"The loops are {list_some(list(self.loops))}."
                 )
             rows, columns = pixels_between(self.loops[wanted.loop], wanted.start, wanted.end).T

@@ -1,14 +1,13 @@
 """Domains that a user wrote down as polygons in a JSON file."""
 
 import json
-import reprlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from disol._checks import is_number
+from disol._checks import is_number, shown
 from disol._files import read_regular
 from disol.errors import DisolError
 from disol.geometry.curve import Curve, Geometry, fill
@@ -88,7 +87,7 @@ def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
     """Read one closed polygon, whose last point may repeat the first; of the numbers of a point the first two count."""
     is_list = isinstance(ring, list) and all(isinstance(point, list) and len(point) in numbers for point in ring)
     if not is_list or not all(is_number(coordinate) for point in ring for coordinate in point):
-        raise DisolError(f"{name} must be a list of points [x, y], got {reprlib.repr(ring)}. Rewrite it so.")
+        raise DisolError(f"{name} must be a list of points [x, y], got {shown(ring)}. Rewrite it so.")
     # Compared before they become floats, which whole numbers can be too large for.
     if not all(abs(coordinate) <= FARTHEST for point in ring for coordinate in point[:2]):
         raise DisolError(f"{name} has coordinates that are not finite, or beyond {FARTHEST:g}. Replace them.")

@@ -1,7 +1,6 @@
 """Cases written by people: a geometry by name or in a file, boundary conditions as ranges, fields as formulas."""
 
 import re
-import reprlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ def read_case(
         if name not in names:
             raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
         if not isinstance(text, str):
-            raise DisolError(f"{name} must be a text, got {reprlib.repr(text)}. Give numbers to Case.from_arrays.")
+            raise DisolError(f"{name} must be a text, got {checks.shown(text)}. Give numbers to Case.from_arrays.")
         if isinstance(problem.term(name).kind, FieldKind):
             read_expression(text)  # what is wrong with it is told before a geometry is looked for
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
