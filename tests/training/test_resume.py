@@ -72,7 +72,7 @@ def test_a_killed_run_loses_at_most_one_epoch(train_small: Train, file_of: Calla
     assert 3 <= written < EPOCHS
     assert load_checkpoint(folder / "last", state=True).state["epoch"] >= written - 1
     assert load_checkpoint(folder).metrics["epoch"] <= written + 1
-    for name in (".history-abcd_123.jsonl", ".losses-abcd_123.png"):
+    for name in (".history-unfinished-abcd_123.jsonl", ".losses-unfinished-abcd_123.png"):
         (folder / name).touch()  # as a process leaves that is killed while it writes them
     train_small("killed", epochs=EPOCHS, resume=True)
     assert not list(folder.glob(".*"))
