@@ -1,13 +1,17 @@
 """Batches are solved in chunks that fit, every solution is checked, and none is silently kept."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from solver_cases import drawn_systems, operator_of, poisson_system, relative_error
+from solver_cases import drawn_systems, operator_of, poisson_system, relative_error, serpentine
 
-from disol.fem import System, solve
+from disol import Case
+from disol.fem import DirectSolver, System, assemble, free_unknowns, solve
 from disol.fem.solve import factorise
 from disol.solvers import BatchSettings, Factors, memory, solve_batch, solve_systems
+from disol.solvers import factorise as factorise_batch
 from disol.solvers.batched import solve_by_reference
 from disol.solvers.nested_dissection import bytes_per_case
 
@@ -186,3 +190,66 @@ def test_loads_that_do_not_fit_are_refused(change, message):
     operator, loads = operator_of(drawn_systems("poisson"))
     with pytest.raises(ValueError, match=message):
         solve_batch(operator, change(loads))
+
+
+def hostile_systems(side=33):
+    """An elastic body on a corridor one pixel wide, beside one that is a block."""
+    corridor, block = serpentine(side, side), np.ones((side, side), dtype=bool)
+    held = np.zeros((side, side))
+    held[0, 0] = 1
+    pulled = np.roll(held, -1, axis=(0, 1))
+    terms = {"fix_x": held, "fix_y": held, "force_x": pulled, "force_y": 2 * pulled}
+    return [Case.from_arrays("elasticity", domain=domain, **terms).system() for domain in (block, corridor)]
+
+
+@pytest.mark.parametrize("precision", [torch.float64, torch.float32])
+def test_what_rounding_does_to_a_case_is_refined_away_and_estimated(precision):
+    systems = hostile_systems()
+    operator, loads = operator_of(systems)
+    found = solve_batch(operator, loads, BatchSettings(precision=precision))
+    assert found.rounding_error.max() < 1e-13
+    for system, nodes, error in zip(systems, found.nodes.numpy(), found.rounding_error.tolist(), strict=True):
+        reference, own_error = system.solve_and_estimate()
+        assert np.abs(nodes - reference[0]).max() <= 10 * (error + own_error) * np.abs(reference).max()
+    plain = factorise_batch(operator).solve(loads)
+    assert relative_error(plain[1], found.nodes[1].numpy()) > 1e-10
+
+
+def test_a_precise_residual_is_that_of_the_reference_solver():
+    system = drawn_systems("elasticity", [0], resolution=16)[0]
+    operator, _ = operator_of([replace(system, element_matrix=system.element_matrix / 1024)])
+    fields = operator.restrict(torch.randn(operator.free.shape, generator=torch.manual_seed(0), dtype=torch.float64))
+    loads = operator.apply(fields)
+    unknowns = free_unknowns(system.free)
+    solver = DirectSolver(assemble(system.mask, system.element_matrix / 1024, system.free))
+    vectors = [field.numpy().reshape(-1)[unknowns] for field in (fields, loads)]
+    found = operator.precise_residual(fields, loads).numpy().reshape(-1)[unknowns]
+    expected = solver.residual(*vectors)
+    assert np.abs(expected).max() > 1e-17
+    assert np.abs(found - expected).max() < 1e-22
+
+
+def flow(*columns):
+    """Strong flows through single rows of pixels that end so many pixels before the grid does."""
+    domain, held = np.zeros((2, len(columns), 1, 20))
+    for row, last in enumerate(columns):
+        domain[row, 0, :last] = held[row, 0, last - 1] = 1
+    return Case.from_arrays("advection-diffusion-high", domain=domain, dirichlet=held, source=domain).system()
+
+
+def test_a_case_that_is_too_ill_conditioned_is_refused_by_its_number():
+    assert solve_systems(flow(5, 10)).rounding_error.max() < 1e-9
+    with pytest.raises(ValueError, match=r"^Case 2: The system is too ill-conditioned"):
+        solve_systems(flow(5, 10, 20))
+    with pytest.raises(ValueError, match=r"^Case 12: The system is too ill-conditioned"):
+        solve_systems(flow(5, 10, 20), first_case=10)
+    with pytest.raises(ValueError, match=r"^The system is too ill-conditioned"):
+        solve_systems(flow(20), first_case=None)
+
+
+@pytest.mark.parametrize(("size", "stiffness", "happens"), [(1e307, 1e-4, "over"), (1e-300, 1e9, "under")])
+def test_a_solution_that_is_no_double_is_told_so_by_its_number(size, stiffness, happens):
+    operator, loads = operator_of(drawn_systems("poisson", range(2)))
+    loads[1] *= size
+    with pytest.raises(ValueError, match=f"^Case 1: The solution {happens}flows: .* Use other units"):
+        solve_batch(operator.with_matrix(stiffness * operator.element_matrix), loads)

@@ -79,3 +79,27 @@ def test_a_steady_system_has_one_frame(heat):
     steady = replace(heat[0][0], mass_matrix=None, initial=None)
     assert steady.solve().shape == (1, 1, 33, 33)
     assert relative_error(solve_systems(System.stack([steady])).frames[0], steady.solve()) < 1e-10
+
+
+def test_what_rounding_does_to_steps_is_estimated_as_by_the_reference(heat):
+    systems, _ = heat
+    found = solve_systems(System.stack(systems), STEPS).rounding_error
+    for system, error in zip(systems, found.tolist(), strict=True):
+        assert error == pytest.approx(system.solve_and_estimate(STEPS)[1], rel=0.1)
+        assert 1e-16 < error < 1e-12
+
+
+@pytest.mark.parametrize("size", [1e-304, 1.0, 1e304])
+def test_steps_of_any_size_are_those_of_the_reference(heat, size):
+    systems = [replace(system, load=size * system.load, initial=size * system.initial) for system in heat[0]]
+    found = solve_systems(System.stack(systems), STEPS).frames.numpy()
+    assert relative_error(found / size, heat[1]) < 1e-10
+    assert relative_error(systems[0].solve(STEPS) / size, heat[1][0]) < 1e-10
+
+
+def test_a_step_that_is_no_double_is_told_so_by_its_number(heat):
+    systems = System.stack(heat[0])
+    systems.load[1] *= 1e-320
+    systems.initial[1] *= 1e-320
+    with pytest.raises(ValueError, match=r"^Case 1: The solution underflows"):
+        solve_systems(systems, STEPS)

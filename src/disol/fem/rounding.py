@@ -31,7 +31,7 @@ LARGEST_ERROR = 1e-2
 
 MATRIX_BITS = 50  # of element matrices: the sum of four pixels has two more, and 53 is what a double has
 LEADING_BITS = 26  # of what is multiplied exactly
-RESIDUAL_NOISE = 2.0**-22  # of a residual, relative to the rounding errors that it measures
+RESIDUAL_NOISE = 2.0**-22  # of residuals, relative to the rounding errors of doubles
 MOST_CORRECTIONS = 30
 LARGEST_RATE = 0.5  # of the size of a correction to that of the one before
 GOLDEN = 0.618033988749895  # multiples of it fill an interval evenly
@@ -119,12 +119,14 @@ class Refinement:
 
     size     largest |u| before the first correction
     rate     how much smaller each correction is than the one before it
+    unit     rounding error of the factors
     error    that is left, relative to the largest value; infinite where refinement does not converge
     active   which are to be corrected (further)
     """
 
     size: Float[Array, "*batch"]
     rate: Float[Array, "*batch"]
+    unit: float = EPSILON
     error: Float[Array, "*batch"] = field(init=False)
     active: Bool[Array, "*batch"] = field(init=False)
     _corrections: int = field(init=False, default=0)
@@ -143,7 +145,7 @@ class Refinement:
         accepted = self.active & (rate < LARGEST_RATE)  # which a NaN is not
         rate = xp.where(accepted, rate, 0.0)
         left = _quotient(correction, largest) * rate / (1 - rate)
-        noise = rate * RESIDUAL_NOISE + EPSILON
+        noise = rate * RESIDUAL_NOISE * EPSILON / self.unit + EPSILON
         # Those that no longer shrink are as large as what they cannot correct.
         shrank = (correction < largest) & (self._corrections > 0)
         stuck = xp.where(shrank, 2 * _quotient(correction, largest), np.inf)

@@ -94,7 +94,8 @@ class CheckedSolver:
         known = self.operator.restrict((places * GOLDEN % 2 - 1).expand(free.shape))
         found = self._solve(torch.cat([loads, self.operator.apply(known)[..., None]], dim=-1))
         nodes, rate = found[..., :-1], largest(found[..., -1] - known)
-        refinement = Refinement(largest(nodes), rate[:, None].expand(-1, nodes.shape[-1]))
+        rounding = torch.finfo(self.factors.dtype).eps
+        refinement = Refinement(largest(nodes), rate[:, None].expand(-1, nodes.shape[-1]), rounding)
         while refinement.active.any():
             correction = self._solve(self.operator.precise_residual(nodes, loads))
             # Each case by itself: one that is beyond help must not keep the others from theirs.

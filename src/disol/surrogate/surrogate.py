@@ -83,7 +83,16 @@ class Surrogate:
                 f"inputs must be numbers [batch, {len(self.channels)}, height, width], got {stacked.dtype} "
                 f"{stacked.shape}. Stack the channels {', '.join(self.channels)}."
             )
-        return self.engine(checks.as_float32("inputs", stacked))
+        rounded = checks.as_float32("inputs", stacked)
+        smallest = np.finfo(np.float32).tiny
+        lost = (stacked != 0).any(axis=(2, 3)) & (abs(rounded) < smallest).all(axis=(2, 3))
+        if lost.any():
+            case, channel = np.argwhere(lost)[0]
+            raise DisolError(
+                f"The channel {self.channels[channel]} of case {case} must have values of at least {smallest:.1e}, for "
+                "networks compute in float32. Use other units."
+            )
+        return self.engine(rounded)
 
     def predict(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Solution:
         """Predict a case, or a user's own data by name as `solve_exact` takes them, in physical units.
