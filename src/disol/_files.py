@@ -255,8 +255,12 @@ def read_current(folder: Path, name: str, most_bytes: int) -> bytes:
 
 def require_folder(path: Path) -> None:
     """Require a folder or nothing: what is moved or written to a link would leave the folder that the link is in."""
-    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
-        kind = "a link" if os.path.islink(path) else "none"
+    try:
+        mode = path.lstat().st_mode  # once, for another process may remove a folder while it is looked at
+    except OSError:
+        return
+    if not stat.S_ISDIR(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "none"
         raise DisolError(f"{path} must be a folder, but is {kind}. Remove it.")
 
 

@@ -165,15 +165,14 @@ def models() -> None:
     trained = {name: load_checkpoint(PRETRAINED / name) for name in list_pretrained()}
     tests: dict[str, dict[str, Any]] = {name: each.metrics.get("tests", {}) for name, each in trained.items()}
     kinds = list(dict.fromkeys(kind for own in tests.values() for kind in own))
-    shipped = Table(
-        Column("trained model", no_wrap=True), "grid", "conventions", *map(right, kinds), box=None, pad_edge=False
-    )
+    known = [Column(heading, no_wrap=True) for heading in ("trained model", "grid", "conventions")]
+    shipped = Table(*known, *map(right, kinds), box=None, pad_edge=False, collapse_padding=True)  # in 80 columns
     for name, checkpoint in trained.items():
         problem, side = checkpoint.problem.name, checkpoint.resolution
         told = name if name.startswith(problem) else f"{name} ({problem})"
         means = [headline(tests[name][kind]) if kind in tests[name] else None for kind in kinds]
         errors = ["-" if mean is None else f"{mean:.1%}" for mean in means]
-        shipped.add_row(told, f"{side} x {side}", str(checkpoint.conventions), *errors)
+        shipped.add_row(told, f"{side}²", str(checkpoint.conventions), *errors)
     print_table(shipped)
     over = {
         f"; of {name} over {', '.join(f'{time:g}' for time in times)} s"
