@@ -53,6 +53,7 @@ class Worker:
             [sys.executable, str(HERE / "worker.py"), str(self.module), str(self.folder), str(self.limits.seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,  # `select` does not see lines that a buffer holds
             env={**os.environ, **settings},
             start_new_session=True,  # so that it ends together with the processes that it starts
         )
