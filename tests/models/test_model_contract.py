@@ -14,6 +14,7 @@ SMALL = {
     "fno": {"width": 8, "modes": 4, "head_width": 16},
     "deeponet": {"sensors": 16, "width": 16, "basis": 16, "trunk_width": 32},
     "geo-fno": {"width": 8, "modes": 4, "latent": 12, "deformation_width": 16, "head_width": 16},
+    "gno": {"width": 8, "kernel_width": 16, "rounds": 3, "neighbours": 12, "head_width": 16},
 }
 EVERY = [(model, problem) for model in MODELS for problem in PROBLEMS]
 

@@ -19,6 +19,10 @@ PAPER = {
     ("geo-fno", "advection-diffusion-high"): 0.51e6,
     ("geo-fno", "elasticity"): 7.52e6,
     ("geo-fno", "heat"): 0.745e6,
+    ("gno", "poisson"): 0.13e6,
+    ("gno", "advection-diffusion-low"): 0.53e6,
+    ("gno", "elasticity"): 7.52e6,
+    ("gno", "heat"): 0.745e6,
 }
 FREE = [name for name in MODELS if name != "disol-amplitude"]
 

@@ -60,7 +60,7 @@ class GeoFNO(Network):
             features = self.activation(layer(features) + place_term(grid))
         with torch.autocast(inputs.device.type, enabled=False):
             spectrum = self.outward.mix(lowest_modes(features.float(), self.modes))
-            field = waves.synthesise(spectrum).unflatten(2, (height, width))
+            field = waves.synthesise(spectrum).reshape(len(inputs), -1, height, width)
         return project(self.head(field + self.place_terms[-1](centres[None])), domain)
 
     def find_waves(self, domain: Float[Tensor, "batch 1 height width"]) -> "Waves":
@@ -98,7 +98,7 @@ class Waves(NamedTuple):
         share = domain / domain.sum((2, 3), keepdim=True).clamp(min=1)
         values = project(features, share).flatten(2)
         spectrum = torch.complex(values @ self.cosines, -(values @ self.sines))
-        return spectrum.unflatten(2, (self.num_rows, -1))
+        return spectrum.reshape(*spectrum.shape[:2], self.num_rows, -1)
 
     def synthesise(
         self, spectrum: Complex[Tensor, "batch channel rows columns"]

@@ -34,6 +34,9 @@ LARGEST_NETWORK = {
     "trunk_layers": 64,
     "latent": 1024,
     "deformation_width": 4096,
+    "kernel_width": 4096,
+    "rounds": 64,
+    "neighbours": 4096,
 }
 
 
@@ -335,3 +338,38 @@ class GeoFNOConfig(ModelConfig):
     def size_settings(self) -> tuple[str, ...]:
         """Channels, then hidden channels of the head."""
         return ("width", "head_width")
+
+
+@dataclass(frozen=True, repr=False)
+class GNOConfig(ModelConfig):
+    """Settings of the GNO; the defaults are those of Poisson.
+
+    width          features of a pixel
+    kernel_width   units of the last hidden layer of the kernel; the one before has half as many
+    rounds         times that pixels hear their neighbours, with the same weights
+    radius         how far, in sides of the square
+    neighbours     most neighbours of a pixel: of more within the radius so many, evenly spread
+    head_width     hidden units of the pointwise head
+    """
+
+    width: int = 48
+    kernel_width: int = 51
+    rounds: int = 5
+    radius: float = 0.125
+    neighbours: int = 48
+    head_width: int = 128
+
+    smallest: ClassVar[Mapping[str, int]] = {"radius": 0}
+    largest: ClassVar[Mapping[str, int]] = LARGEST_NETWORK
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "GNOConfig":
+        """Return the settings with the parameters of the paper's GNO, else with those of its DiSOL."""
+        sizes = {"advection-diffusion": (96, 54), "elasticity": (256, 112), "heat": (96, 77)}
+        width, kernel_width = sizes.get(_family(problem), (48, 51))
+        return GNOConfig(width, kernel_width)
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Units of the kernel, then features."""
+        return ("kernel_width", "width")

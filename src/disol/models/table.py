@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from disol._checks import positive_number
 from disol.errors import DisolError
-from disol.models.settings import LARGEST, DeepONetConfig, DiSOLConfig, FNOConfig, GeoFNOConfig, ModelConfig, UNetConfig
+from disol.models.settings import (
+    LARGEST,
+    DeepONetConfig,
+    DiSOLConfig,
+    FNOConfig,
+    GeoFNOConfig,
+    GNOConfig,
+    ModelConfig,
+    UNetConfig,
+)
 from disol.problems.table import find, find_problem
 
 if TYPE_CHECKING:
@@ -55,6 +64,7 @@ MODELS: dict[str, Architecture] = {
     "fno": Architecture(FNOConfig, "disol.models.fno:FNO"),
     "deeponet": Architecture(DeepONetConfig, "disol.models.deeponet:DeepONet"),
     "geo-fno": Architecture(GeoFNOConfig, "disol.models.geo_fno:GeoFNO"),
+    "gno": Architecture(GNOConfig, "disol.models.gno:GNO"),
 }
 MOST_MISSED = 0.1  # of a number of parameters that is asked for
 

@@ -1,0 +1,135 @@
+"""The graph neural operator: pixels of a domain hear their neighbours through a learned kernel (Li et al. 2020).
+
+v(x) ← σ(W v(x) + mean over neighbours y of κ(x, y, a(x), a(y)) v(y)), with the same κ and W in every round.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from disol.models.base import Network
+from disol.models.settings import GNOConfig
+from disol.nn import perceptron, pixel_centres, project
+from disol.problems import Problem
+
+EDGES_AT_ONCE = 2**20  # whose kernels are in memory together: 0.5 GB for each layer of 128 units
+GOLDEN_ANGLE = torch.pi * (3 - 5**0.5)
+
+
+class Graph(NamedTuple):
+    """The pixels of the domains of a batch, and who hears whom.
+
+    nodes        places of the pixels, in the batch of grids laid out flat
+    neighbours   of each node, as numbers of nodes; its own where there is none
+    is_there     whether there is one
+    """
+
+    nodes: Int[Tensor, " node"]
+    neighbours: Int[Tensor, "node neighbour"]
+    is_there: Bool[Tensor, "node neighbour"]
+
+
+class GNO(Network):
+    """Channels and coordinates lifted at the pixels of a domain, rounds of a kernel integral, and a pointwise head."""
+
+    config: GNOConfig
+
+    def __init__(self, config: GNOConfig, problem: Problem) -> None:
+        super().__init__(config, problem)
+        known = self.num_channels + 2
+        self.edges_at_once = EDGES_AT_ONCE
+        self.lift = nn.Linear(known, config.width)
+        self.kernel = perceptron([2 * known, max(config.kernel_width // 2, 1), config.kernel_width])
+        self.matrices = nn.Linear(config.kernel_width, config.width**2)
+        self.own = nn.Linear(config.width, config.width)
+        self.head = perceptron([config.width, config.head_width, len(self.fields)])
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator] # how many pixels a domain has is not known in advance
+    def forward(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
+        """Map the channels to a pattern on the domain."""
+        domain = self.domain_of(inputs)
+        batch, _, height, width = inputs.shape
+        graph = find_graph(domain[:, 0] > 0, self.config.radius, self.config.neighbours)
+        centres = pixel_centres(height, width, inputs.device).to(inputs.dtype)
+        stacked = torch.cat([centres.expand(batch, -1, -1, -1), inputs], dim=1)
+        known = stacked.permute(0, 2, 3, 1).flatten(0, 2)[graph.nodes]
+        values = self.head(self.propagate(known, graph))
+        field = values.new_zeros(batch * height * width, len(self.fields)).index_copy(0, graph.nodes, values)
+        return project(field.reshape(batch, height, width, -1).permute(0, 3, 1, 2), domain)
+
+    def propagate(self, known: Float[Tensor, "node known"], graph: Graph) -> Float[Tensor, "node feature"]:
+        """Let the nodes hear their neighbours, some nodes at a time; gradients compute their kernels anew."""
+        features = self.lift(known)
+        at_once = max(self.edges_at_once // graph.neighbours.shape[1], 1)
+        for _ in range(self.config.rounds):
+            heard = [
+                checkpoint(self.hear, known, features, graph, slice(first, first + at_once), use_reentrant=False)
+                for first in range(0, len(known), at_once)
+            ]
+            features = functional.gelu(self.own(features) + torch.cat([features[:0], *heard]))
+        return features
+
+    def hear(
+        self,
+        known: Float[Tensor, "node known"],
+        features: Float[Tensor, "node feature"],
+        graph: Graph,
+        rows: slice,
+    ) -> Float[Tensor, "row feature"]:
+        """Mean of κ v over the neighbours of some nodes.
+
+        κ is linear in the last hidden units h of its perceptron, so that Σ κ v is a linear map of Σ h ⊗ v: no matrix is
+        made for any edge.
+        """
+        neighbours, is_there = graph.neighbours[rows], graph.is_there[rows]
+        pairs = torch.cat([known[rows, None].expand(-1, neighbours.shape[1], -1), known[neighbours]], dim=2)
+        share = is_there / is_there.sum(1, keepdim=True)
+        hidden = functional.gelu(self.kernel(pairs)) * share[..., None]
+        heard = features[neighbours]
+        moments = torch.einsum("nkh,nkv->nhv", hidden, heard.to(hidden.dtype))
+        mean = (heard * share[..., None]).sum(1)
+        width = features.shape[1]
+        weights = self.matrices.weight.reshape(width, width, -1)  # to, from, hidden unit
+        return torch.einsum("nhv,ovh->no", moments, weights) + mean @ self.matrices.bias.reshape(width, width).T
+
+
+@torch.no_grad()
+def find_graph(domains: Bool[Tensor, "batch height width"], radius: float, most: int) -> Graph:
+    """Join each pixel of a domain with those within a radius; of more than `most` with that many, evenly spread."""
+    batch, height, width = domains.shape
+    flat = domains.flatten()
+    nodes = flat.nonzero()[:, 0]
+    numbers = torch.full_like(flat, -1, dtype=torch.int64)
+    numbers[nodes] = torch.arange(len(nodes), device=flat.device)
+    steps = find_steps(height, width, radius, most).to(flat.device)
+    row, column = nodes // width % height, nodes % width
+    beyond_row, beyond_column = row[:, None] + steps[:, 0], column[:, None] + steps[:, 1]
+    on_grid = (beyond_row >= 0) & (beyond_row < height) & (beyond_column >= 0) & (beyond_column < width)
+    places = nodes[:, None] + steps[:, 0] * width + steps[:, 1]
+    found = numbers[places.clamp(0, batch * height * width - 1)]
+    is_there = on_grid & (found >= 0)
+    own = torch.arange(len(nodes), device=flat.device)[:, None]
+    return Graph(nodes, torch.where(is_there, found, own), is_there)
+
+
+def find_steps(height: int, width: int, radius: float, most: int) -> Int[Tensor, "step 2"]:
+    """List steps in rows and columns to the pixels within a radius, the unit being the side of the square.
+
+    Where there are more than `most`, they are the pixels nearest to the seeds of a sunflower, which lie evenly.
+    """
+    far_down, far_across = int(radius * height), int(radius * width)
+    down, across = torch.meshgrid(
+        torch.arange(-far_down, far_down + 1), torch.arange(-far_across, far_across + 1), indexing="ij"
+    )
+    is_near = (down / height) ** 2 + (across / width) ** 2 <= radius**2
+    steps = torch.stack([down[is_near], across[is_near]], dim=1)
+    if len(steps) <= most:
+        return steps
+    seed = torch.arange(most, dtype=torch.float64)
+    distance, angle = radius * (seed / most).sqrt(), GOLDEN_ANGLE * seed
+    seeds = torch.stack([distance * angle.sin() * height, distance * angle.cos() * width], dim=1)
+    return torch.tensor(sorted({(int(row), int(column)) for row, column in seeds.round().tolist()}))
