@@ -52,7 +52,7 @@ def real_numbers(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise DisolError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
-    if array.dtype.itemsize > 8:  # long doubles, which torch does not know
+    if array.dtype.itemsize > 8 or array.dtype.str[1:] in ("u2", "u4", "u8"):  # of which torch knows little
         return as_float(name, array)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 

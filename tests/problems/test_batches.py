@@ -342,3 +342,40 @@ def test_a_gpu_is_looked_for_if_there_is_a_batch(monkeypatch, problem):
     disol.solve_exact(problem, **terms | {"source": [lambda x, y: x, lambda x, y: y]})
     disol.solve_exact(case, device="cpu")
     assert looked == ["auto"] * 4 + ["cpu"]
+
+
+def test_every_exact_solution_says_what_rounding_may_have_done_to_it():
+    cases = [disol.draw("elasticity", 0, index, resolution=16) for index in range(3)]
+    single, batch = disol.solve_exact(cases[1]), disol.solve_exact(cases)
+    assert isinstance(single.rounding_error, float)
+    assert 1e-16 < single.rounding_error < 1e-13
+    assert batch.rounding_error.shape == (3,)
+    assert batch[1].rounding_error == single.rounding_error
+    assert batch[1:].rounding_error.tolist() == batch.rounding_error.tolist()[1:]
+    there = solve_case(Case.stack(cases), CPU, at_any_size=True)
+    assert there.rounding_error == pytest.approx(batch.rounding_error, rel=0.1)
+    assert isinstance(solve_case(cases[0], CPU, at_any_size=True).rounding_error, float)
+
+
+@pytest.mark.parametrize("device", [None, CPU])
+def test_a_case_that_is_too_ill_conditioned_is_named(monkeypatch, device):
+    monkeypatch.setattr("disol.problems.solve.cases_at_once", lambda case, gpu: 2)
+    domain, held = np.zeros((2, 5, 1, 20))
+    for row, columns in enumerate((5, 8, 6, 20, 7)):
+        domain[row, 0, :columns] = held[row, 0, columns - 1] = 1
+    case = Case.from_arrays("advection-diffusion-high", domain=domain, dirichlet=held, source=domain)
+    with pytest.raises(disol.DisolError, match=r"^Case 3: The system is too ill-conditioned for double precision"):
+        solve_case(case, device, at_any_size=True)
+    with pytest.raises(disol.DisolError, match=r"^The system is too ill-conditioned"):
+        solve_case(case[3], device, at_any_size=True)
+    assert solve_case(case[:3], device, at_any_size=True).rounding_error.max() < 1e-9
+
+
+@pytest.mark.parametrize("device", [None, CPU])
+def test_a_solution_that_rounding_may_have_changed_notably_is_told_of(monkeypatch, device):
+    monkeypatch.setattr("disol.fem.rounding.NOTABLE_ERROR", 1e-17)
+    cases = Case.stack([disol.draw("poisson", 0, index, resolution=16) for index in range(2)])
+    with pytest.warns(UserWarning, match=r"^Case [01]: The system is ill-conditioned: rounding may have changed"):
+        solve_case(cases, device, at_any_size=True)
+    with pytest.warns(UserWarning, match=r"^The system is ill-conditioned"):
+        assert solve_case(cases[0], device, at_any_size=True).amplitude > 0

@@ -208,3 +208,77 @@ def test_a_case_keeps_the_conventions_it_was_drawn_with():
     case = disol.draw("poisson", resolution=16, conventions="published")
     with pytest.raises(ValueError, match="drawn with conventions 'published'"):
         disol.solve_exact(case, conventions="paper")
+
+
+REPRESENTABLE = [
+    ({}, 1e300, 1.0),
+    ({}, 1e-305, 1.0),
+    ({"diffusion": 1e300}, 1.0, 1e300),
+    ({"diffusion": 1e-300}, 1.0, 1e-300),
+    ({"diffusion": 1e307}, 1e300, 1e307),
+    ({"diffusion": 1e-300}, 1e-300, 1e-300),
+]
+
+
+@pytest.mark.parametrize(("numbers", "size", "stiffness"), REPRESENTABLE)
+def test_problems_of_any_size_are_solved_if_their_solutions_are_doubles(numbers, size, stiffness):
+    usual = disol.solve_exact("poisson", **good())
+    sized = disol.solve_exact("poisson", **{**good(), "source": size * good()["source"]}, **numbers)
+    assert sized.nodes * stiffness / size == pytest.approx(usual.nodes, rel=1e-13)
+    assert sized.rounding_error < 1e-14
+
+
+NO_DOUBLES = {
+    "solution that overflows": ({"source": 1e308 * np.ones((SIDE, SIDE)), "diffusion": 1e-3}, "solution overflows"),
+    "solution that underflows": ({"diffusion": 1e307, "source": 1e-3 * np.ones((SIDE, SIDE))}, "solution underflows"),
+    "source that underflows": ({"source": 1e-320 * np.ones((SIDE, SIDE))}, "solution underflows"),
+    "load that overflows": (
+        {"source": 1.7e308 * np.ones((SIDE, SIDE)), "conventions": "published"},
+        "load overflows in double precision",
+    ),
+    "matrix that underflows": ({"diffusion": 1e-310}, "element matrix underflows"),
+    "matrix that overflows": ({"diffusion": 1.7e308, "velocity": (1e308, 1e308)}, "element matrix overflows"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), NO_DOUBLES.values(), ids=NO_DOUBLES)
+def test_what_is_no_double_is_called_so_and_not_singular(change, message):
+    with pytest.raises(disol.DisolError, match=f"^The {message}.* Use other units") as raised:
+        disol.solve_exact("poisson", **{**good(), **change})
+    assert "\n" not in str(raised.value)
+    batch = {**good(), **change}
+    batch["source"] = np.stack([0 * batch["source"], batch["source"]])
+    with pytest.raises(disol.DisolError, match=message):
+        disol.solve_exact("poisson", **batch)
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, ">f8", "<f4", "f2", ">i4", "u2"])
+@pytest.mark.parametrize("device", [None, torch.device("cpu")])
+def test_arrays_of_any_real_type_are_read_here_and_on_a_device(dtype, device):
+    data = {name: np.stack([array, array]).astype(dtype) for name, array in good().items()}
+    case = disol.Case.from_arrays("poisson", device=device, **data)
+    assert disol.solve_exact(case).amplitude[1] == pytest.approx(disol.solve_exact("poisson", **good()).amplitude)
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source": np.full((SIDE, SIDE), HUGE, dtype=object)}, "source must hold real numbers, got dtype object"),
+        ({"source": [[HUGE] * SIDE] * SIDE}, "source must hold real numbers, got dtype object"),
+        ({"source": good()["source"] * 1j}, "source must hold real numbers, got dtype complex128"),
+        ({"source": lambda x, y: np.full(x.shape, np.longdouble("1e4000"))}, "source function returns overflows"),
+        ({"diffusion": HUGE}, "diffusion must be finite"),
+        ({"diffusion": np.longdouble("1e4000")}, "diffusion must be finite"),
+        ({"diffusion": np.longdouble("1e-4000")}, "diffusion must be positive"),
+        ({"velocity": (HUGE, 0)}, "velocity must be finite"),
+    ],
+)
+@pytest.mark.skipif(np.finfo(np.longdouble).maxexp < 16000, reason="a long double is a double here")
+def test_numbers_that_doubles_cannot_hold_are_told_so(change, message):
+    with pytest.raises(disol.DisolError, match=message) as raised:
+        disol.solve_exact("poisson", **{**good(), **change})
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 400

@@ -64,6 +64,9 @@ def test_inputs_of_another_shape_are_one_clear_error(folder, inputs):
         ([np.zeros((3, 32, 32)), np.zeros((3, 16, 16))], "inputs must be one array, got rows or cases of different"),
         (torch.zeros(1, 3, 32, 32, requires_grad=True), "inputs must be what NumPy reads as an array, got a Tensor"),
         (np.full((1, 3, 32, 32), -1e39), r"inputs must not exceed 3.4e\+38.*got 1.0e\+39"),
+        (np.full((1, 3, 32, 32), np.nan), "inputs holds NaN or infinite values"),
+        (np.full((1, 3, 32, 32), np.inf, dtype=np.float32), "inputs holds NaN or infinite values"),
+        (np.full((2, 3, 32, 32), [[[[1.0]], [[0.0]], [[1e-40]]]]), "channel source of case 0 must have .* 1.2e-38"),
     ],
 )
 def test_inputs_that_are_no_float32_array_are_one_clear_error(folder, inputs, message):
