@@ -2,6 +2,7 @@
 
     python benchmarks/solvers.py --device cuda                        the direct solver and its rival
     python benchmarks/solvers.py --variants all                       every setting of it
+    python benchmarks/solvers.py --variants unrefined,checked         what estimating errors and refinement cost
     python benchmarks/solvers.py --problems poisson-128 --variants default,base-16 --profile
 
 Geometries are drawn and multiplied by the eight symmetries of the square, so that no two of a batch are equal:
@@ -21,6 +22,7 @@ from disol import draw
 from disol.fem import ELEMENTS, System, forms
 from disol.solvers import (
     BatchSettings,
+    CheckedSolver,
     DiscreteOperator,
     Elimination,
     Multigrid,
@@ -74,7 +76,7 @@ ELIMINATIONS = {
 Timer = Callable[[Callable[[], object]], float]
 
 
-HEADLINES = ("default", "checked", "mixed", "25 steps", "25 steps, mixed", "multigrid", "multigrid, mixed")
+HEADLINES = ("default", "unrefined", "checked", "mixed", "25 steps", "25 steps, mixed", "multigrid", "multigrid, mixed")
 
 
 def main() -> None:
@@ -98,9 +100,10 @@ def main() -> None:
         [
             "# Batched solvers",
             f"Written by `python benchmarks/solvers.py --device {device.type}`. Microseconds per case in a batch of "
-            "different geometries, median; float64. `default` is nested dissection, `checked` adds the backward error "
-            "of every solution, `mixed` has float32 factors and float64 refinement, `25 steps` is heat to 50 s; the "
-            "rival is multigrid-preconditioned CG (BiCGStab for advection) to a relative residual of 1e-10.",
+            "different geometries, median; float64. `default` is nested dissection, `unrefined` adds the backward "
+            "error of every solution, `checked` refinement and the estimate of its error, `mixed` has float32 factors "
+            "and float64 refinement, `25 steps` is heat to 50 s; the rival is multigrid-preconditioned CG (BiCGStab "
+            "for advection) to a relative residual of 1e-10.",
             f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
             table(["workload", "variant", "cases at once", "us/case", "GiB"], rows),
         ],
@@ -161,6 +164,7 @@ def variants(
     runs["float32"] = lambda: factorise(single).solve(loads.float())
     runs["factors only"] = lambda: factorise(operator)
     runs["solution only"] = lambda: factors.solve(loads)
+    runs["unrefined"] = lambda: CheckedSolver.of(operator, whole).solve(loads, refine=False)
     runs["checked"] = lambda: solve_batch(operator, loads, whole)
     runs["mixed"] = lambda: solve_batch(operator, loads, mixed)
     if operator.is_symmetric:

@@ -112,6 +112,12 @@ def test_data_by_name_and_numbers_of_the_equation_are_those_of_solve_exact():
     assert not np.allclose(published.load, given.load)
 
 
+def test_a_matrix_that_overflows_is_told_so():
+    case = disol.Case.from_arrays(drawn("poisson"), diffusion=1e308)
+    with pytest.raises(disol.DisolError, match=r"matrix overflows in double precision\. Use other units"):
+        disol.system(case).matrix  # noqa: B018
+
+
 def test_a_system_is_shown_in_a_line():
     assert repr(disol.system(drawn("elasticity"))).startswith("LinearSystem(")
     assert repr(disol.system(drawn("elasticity"))).endswith(f"2 per node of {SIDE + 1} x {SIDE + 1})")

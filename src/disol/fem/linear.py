@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from disol.errors import DisolError
 from disol.fem.assembly import assemble, free_unknowns
+from disol.fem.rounding import LARGEST
 from disol.fem.solve import System
 
 Vector = Float[np.ndarray, " unknown"]
@@ -80,6 +81,8 @@ class LinearSystem:
         return array if array.ndim == 1 else self.to_vector(array)
 
     def _in_node_order(self, element_matrix: Float[np.ndarray, "local local"]) -> "scipy.sparse.csr_array":
+        if np.abs(element_matrix).max() > LARGEST:
+            raise DisolError("The matrix overflows in double precision. Use other units.")
         free = self.system.free
         eliminated = assemble(self.system.mask, element_matrix, free)
         # Where each unknown in node order stands in the order of elimination.
