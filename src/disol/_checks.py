@@ -1,33 +1,16 @@
 """What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
 
-import reprlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Shaped
 
 from disol._arrays import Array, is_tensor, namespace_of
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 
 Mask = Bool[Array, "*batch height width"]
-_LONGEST = 200  # letters of a value in a message
-
-
-def shown(value: object) -> str:
-    """Write a value into a message: whatever a file holds, it is short and on one line."""
-    try:
-        text = repr(value) if isinstance(value, str | int | float) else " ".join(reprlib.repr(value).split())
-    except (ValueError, RecursionError):  # of an integer with thousands of digits
-        return f"a {type(value).__name__} that is too long to show"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def listed(names: Iterable[str], longest: int = _LONGEST) -> str:
-    """List names that a file holds in a message: short, and without what a terminal would obey."""
-    text = "".join(letter if letter.isprintable() else "?" for letter in " ".join(", ".join(names).split()))
-    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 
 if TYPE_CHECKING:
     import torch
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def check_device(name: str) -> None:
     """Require the name of a device; whether there is one needs torch, which takes seconds to import."""
     if not isinstance(name, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
-        raise DisolError(f"Unknown device {name!r}. Use auto, cpu, cuda or cuda:NUMBER.")
+        raise DisolError(f"Unknown device {shown(name)}. Use auto, cpu, cuda or cuda:NUMBER.")
 
 
 def find_device(name: str) -> "torch.device":

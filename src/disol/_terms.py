@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from disol import _checks as checks
 from disol._arrays import Array
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.fields import NAMED_FIELDS, Source, at_pixels, read_expression
 from disol.geometry.connected import count_parts
 from disol.geometry.loops import NamedLoops, read_ranges
@@ -264,12 +264,12 @@ class Times(Kind):
         del domain
         values = np.atleast_1d(checks.as_array(name, value))
         if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
-            given = checks.shown(value) if values.ndim == 1 else f"shape {values.shape}"
+            given = shown(value) if values.ndim == 1 else f"shape {values.shape}"
             raise DisolError(f"{name} must be a list of numbers, got {given}. Pass seconds, such as [2, 8, 14, 20].")
         if values.size > self.most:
             raise DisolError(f"{name} must be at most {self.most} numbers, got {values.size}.")
         if not np.isfinite(values).all() or (values < 0).any():
-            raise DisolError(f"{name} must be finite and not negative, got {checks.shown(value)}.")
+            raise DisolError(f"{name} must be finite and not negative, got {shown(value)}.")
         if values.max() > self.latest:  # every step up to the last one is solved
             raise DisolError(f"{name} must not exceed {self.latest:g} s, got {values.max():g} s.")
         return tuple(checks.as_float(name, values).tolist())
@@ -283,7 +283,7 @@ class Times(Kind):
         try:
             times = sorted({float(piece) for piece in text.split(",")})
         except ValueError:
-            raise DisolError(f"{term.name} are seconds such as 2,8,20, got {checks.shown(text)}.") from None
+            raise DisolError(f"{term.name} are seconds such as 2,8,20, got {shown(text)}.") from None
         self.check(term.name, times, loops.mask)
         return tuple(times), ", ".join(f"{time:g}" for time in times) + " s"
 

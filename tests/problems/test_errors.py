@@ -282,3 +282,23 @@ def test_numbers_that_doubles_cannot_hold_are_told_so(change, message):
         disol.solve_exact("poisson", **{**good(), **change})
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 400
+
+
+def test_values_that_cannot_be_shown_or_compared_are_refused_in_a_line():
+    huge, several = 9 * 10**4400, np.ones(3)
+    terms = {"domain": np.ones((4, 4)), "dirichlet": np.eye(4), "source": np.ones((4, 4))}
+    with pytest.raises(disol.DisolError, match="Unknown element a int that is too long to show"):
+        disol.solve_exact("poisson", **terms, element=huge)
+    with pytest.raises(disol.DisolError, match=r"Unknown device array\(\[1., 1., 1.\]\)"):
+        disol.solve_exact("poisson", **terms, device=several)
+    with pytest.raises(disol.DisolError, match="A shift is a name, a mapping"):
+        disol.generate("poisson", 2, "never.h5", shift=several)
+    with pytest.raises(disol.DisolError, match="Unknown device"):
+        disol.generate("poisson", 2, "never.h5", device=several)
+    with pytest.raises(disol.DisolError, match="scheduler must be the address of a Dask scheduler, got 3"):
+        disol.generate("poisson", 2, "never.h5", scheduler=3)
+
+
+def test_a_term_without_axes_beside_a_batch_is_refused_in_a_line():
+    with pytest.raises(disol.DisolError, match="domain"):
+        disol.solve_exact("poisson", domain=1, dirichlet=np.ones((2, 4, 4)), source=np.ones((4, 4)))

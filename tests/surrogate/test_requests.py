@@ -133,3 +133,9 @@ def test_a_network_that_predicts_amplitudes_predicts_no_case(tmp_path):
     for ask in (model.predict, model.verify):
         with pytest.raises(ValueError, match=r"predicted by networks of patterns.*log-amplitude"):
             ask(**own_terms("poisson"))
+
+
+def test_inputs_that_let_a_network_overflow_are_refused():
+    inputs = np.full((1, 5, 16, 16), 2.0**64, dtype=np.float64)
+    with pytest.raises(ValueError, match="The network overflows float32 on these inputs"):
+        disol.load("elasticity", device="cpu").predict_pattern(inputs)

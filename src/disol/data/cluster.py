@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from disol import __version__
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -39,6 +39,8 @@ def in_order_on_cluster(
 
 def connect(scheduler: str) -> Any:
     """Connect to a cluster whose workers have this version of disol."""
+    if not isinstance(scheduler, str):
+        raise DisolError(f"scheduler must be the address of a Dask scheduler, got {shown(scheduler)}.")
     try:
         distributed: Any = import_module("distributed")  # an extra that most users do without
     except ImportError:

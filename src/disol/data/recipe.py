@@ -14,7 +14,7 @@ from disol.errors import DisolError
 from disol.geometry.shapes import OUTLINES
 from disol.problems import Case, Problem
 from disol.problems.conventions import Conventions
-from disol.problems.distribution import Shift, describe_shift, names_a_shape
+from disol.problems.distribution import Shift, describe_shift, names_a_shape, read_shift
 from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
 from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
@@ -203,6 +203,8 @@ def read_recipe(
     """Check what was asked for, by drawing the first case."""
     problem = find_problem(problem)
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
+    if not isinstance(shift, str):
+        read_shift(shift)
     recipe = Recipe(
         problem, checks.whole_number("seed", seed), shift or None, find_conventions(conventions, problem), side
     )

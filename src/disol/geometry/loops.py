@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from disol._checks import shown
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.geometry.boundary import Loop, trace_boundary
 from disol.geometry.curve import parts
 

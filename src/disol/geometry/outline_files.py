@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from disol._checks import is_number, shown
+from disol._checks import is_number
 from disol._files import read_regular
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.geometry.curve import Curve, Geometry, fill
 from disol.grid import Grid
 

@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from disol._checks import listed
 from disol._terms import DOMAIN
-from disol.errors import DisolError
+from disol.errors import DisolError, listed
 from disol.models.settings import ModelConfig
 from disol.models.table import count_parameters, count_real_numbers
 from disol.problems import Problem

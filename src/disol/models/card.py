@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from disol import __version__
-from disol._checks import listed, shown
 from disol._files import INCOMING, read_current
-from disol.errors import DisolError
+from disol.errors import DisolError, listed, shown
 from disol.models.settings import ModelConfig
 from disol.models.table import MODELS, describe_model, find_model
 from disol.problems import Problem

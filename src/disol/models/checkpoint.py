@@ -18,10 +18,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from disol._checks import count, listed, shown
+from disol._checks import count
 from disol._files import read_current, write_together
 from disol._terms import ChannelLayout
-from disol.errors import DisolError
+from disol.errors import DisolError, listed, shown
 from disol.models.base import Predicts, fill
 from disol.models.card import CARD, Card, as_json, read_card, read_json
 from disol.models.table import MODELS, build_network, count_parameters, describe_model, find_model

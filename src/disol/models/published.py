@@ -9,9 +9,8 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from disol._checks import listed, shown
 from disol._files import read_regular
-from disol.errors import DisolError
+from disol.errors import DisolError, listed, shown
 from disol.models.base import Weights, fill
 from disol.models.disol import DiSOL
 from disol.models.settings import DiSOLConfig

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
-from disol._checks import shown
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 
 LARGEST = 10**9  # whole number that a setting can be, unless it has a limit of its own
 # Of the networks of the package: far beyond what is of use, and far below what an altered file could ask for.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from disol._checks import listed
+from disol.errors import listed
 
 # What torch writes; any other step of a pickle is refused.
 _STEPS = {

@@ -368,7 +368,7 @@ def _repeat(value: Any, num_cases: int) -> Any:
     """Give every case of a batch what all of them share."""
     if callable(value):
         return (value,) * num_cases
-    is_shared = isinstance(value, np.ndarray) and value.ndim == 2
+    is_shared = isinstance(value, np.ndarray) and value.ndim < 3  # what has too few axes, its check refuses
     return np.broadcast_to(value, (num_cases, *value.shape)) if is_shared else value
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 
 from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, TIMES, FieldKind, Support, Term, terms_of_kind
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.fields import read_expression
 from disol.geometry.curve import fill, largest_part, parts
 from disol.geometry.loops import NamedLoops, name_loops
@@ -59,7 +59,7 @@ def read_case(
         if name not in names:
             raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
         if not isinstance(text, str):
-            raise DisolError(f"{name} must be a text, got {checks.shown(text)}. Give numbers to Case.from_arrays.")
+            raise DisolError(f"{name} must be a text, got {shown(text)}. Give numbers to Case.from_arrays.")
         if isinstance(problem.term(name).kind, FieldKind):
             read_expression(text)  # what is wrong with it is told before a geometry is looked for
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
@@ -70,8 +70,8 @@ def read_case(
         )
     found = _find_geometry(problem, conventions, str(geometry), side, seed)
     loops = name_loops(found.terms["domain"])
-    shown = f"{geometry}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
-    read, origin, notes = {"domain": loops.mask}, {"geometry": shown}, [*found.notes]
+    described = f"{geometry}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
+    read, origin, notes = {"domain": loops.mask}, {"geometry": described}, [*found.notes]
     for term in problem.terms[1:]:
         group = terms_of_kind(problem.terms, term.kind) if term.kind in (SUPPORT, FORCE) else [term]
         asked = any(each.name in terms for each in group)
@@ -95,8 +95,8 @@ def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loo
         return np.zeros(loops.mask.shape), "none"
     if text is None and term.kind is not TIMES and term.name in found.terms:
         return found.terms[term.name], found.origin["terms"]
-    value, shown = term.kind.read(term, term.kind.default(term) if text is None else text, loops)
-    return value, shown if text is not None or term.kind is TIMES else shown.replace(
+    value, told = term.kind.read(term, term.kind.default(term) if text is None else text, loops)
+    return value, told if text is not None or term.kind is TIMES else told.replace(
         term.kind.default(term), f"{term.kind.default(term)} (default)", 1
     )
 

@@ -81,8 +81,9 @@ def solve_exact(
     names = (*CaseData.__annotations__, *own)
     here = locals() | own
     given = {name: here[name] for name in names if here[name] is not None}
-    gpu = find_gpu(device) if device != "auto" or _may_be_batch(problem, given) else None
-    return solve_case(as_case(problem, conventions, given, gpu), gpu, element, at_any_size=device != "auto")
+    is_left_open = isinstance(device, str) and device == "auto"
+    gpu = None if is_left_open and not _may_be_batch(problem, given) else find_gpu(device)
+    return solve_case(as_case(problem, conventions, given, gpu), gpu, element, at_any_size=not is_left_open)
 
 
 def _may_be_batch(problem: object, given: Mapping[str, Any]) -> bool:
@@ -128,10 +129,11 @@ def find_gpu(device: str) -> Any:
 
     torch takes seconds to import, so "auto" looks for a driver first.
     """
+    devices = import_module("disol._devices")
+    devices.check_device(device)
     if device == "cpu" or (device == "auto" and "torch" not in sys.modules and not glob(DEVICES)):
         return None
-    find_device = import_module("disol._devices").find_device
-    found = find_device(device)
+    found = devices.find_device(device)
     return found if found.type == "cuda" else None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.problems.conventions import CONVENTIONS, Conventions
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> object:
 def find(kind: str, name: object, table: Mapping[str, Value]) -> Value:
     """Look a name up, or list the known ones."""
     if not isinstance(name, str) or name not in table:
-        raise DisolError(f"Unknown {kind} {name!r}. Use one of {', '.join(table)}.")
+        raise DisolError(f"Unknown {kind} {shown(name)}. Use one of {', '.join(table)}.")
     return table[name]
 
 

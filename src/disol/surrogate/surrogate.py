@@ -92,7 +92,13 @@ class Surrogate:
                 f"The channel {self.channels[channel]} of case {case} must have values of at least {smallest:.1e}, for "
                 "networks compute in float32. Use other units."
             )
-        return self.engine(rounded)
+        predicted = self.engine(rounded)
+        if not np.isfinite(predicted).all():
+            raise DisolError(
+                "The network overflows float32 on these inputs. Scale sources to [0, 1] and forces to ±1, as `predict` "
+                "does by itself."
+            )
+        return predicted
 
     def predict(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Solution:
         """Predict a case, or a user's own data by name as `solve_exact` takes them, in physical units.

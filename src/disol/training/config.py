@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from disol._checks import listed, number, shown
+from disol._checks import number
 from disol._files import read_regular
-from disol.errors import DisolError
+from disol.errors import DisolError, listed, shown
 from disol.models.settings import check_setting
 from disol.problems.table import find
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from disol._checks import is_number, listed, whole_number
+from disol._checks import is_number, whole_number
 from disol._progress import shown_progress
 from disol.data.dataset import CaseDataset
-from disol.errors import DisolError
+from disol.errors import DisolError, listed
 from disol.models.card import Card
 from disol.models.checkpoint import Checkpoint
 from disol.models.handle import resolve

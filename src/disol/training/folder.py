@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from disol._checks import listed, number, shown
+from disol._checks import number
 from disol._files import claimed, make_folder, require_folder
-from disol.errors import DisolError
+from disol.errors import DisolError, listed, shown
 from disol.models.card import is_checkpoint, read_card
 from disol.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from disol.models.table import MODELS

@@ -9,9 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from disol._checks import shown
 from disol._files import read_regular, require_folder, written_whole
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.models.card import read_json
 from disol.models.settings import check_setting
 

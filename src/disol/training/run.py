@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disol._checks import positive_number, shown, whole_number
+from disol._checks import positive_number, whole_number
 from disol._devices import check_device, enough_memory
 from disol.data.recipe import StoreSettings
 from disol.data.store import Store, open_store
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.models.card import Card, as_json, read_card
 from disol.models.pretrained import find_folder
 from disol.models.table import MODELS, check_model, describe_model
