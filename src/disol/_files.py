@@ -257,7 +257,7 @@ def require_folder(path: Path) -> None:
     """Require a folder or nothing: what is moved or written to a link would leave the folder that the link is in."""
     try:
         mode = path.lstat().st_mode  # once, for another process may remove a folder while it is looked at
-    except OSError:
+    except (OSError, ValueError):  # a ValueError if the path holds a null byte
         return
     if not stat.S_ISDIR(mode):
         kind = "a link" if stat.S_ISLNK(mode) else "none"
