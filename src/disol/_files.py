@@ -255,9 +255,12 @@ def read_current(folder: Path, name: str, most_bytes: int) -> bytes:
 
 def require_folder(path: Path) -> None:
     """Require a folder or nothing: what is moved or written to a link would leave the folder that the link is in."""
-    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
-        kind = "a link" if os.path.islink(path) else "none"
-        raise DisolError(f"{path} must be a folder, but is {kind}. Remove it.")
+    try:
+        mode = os.lstat(path).st_mode  # once: a writer may rename or remove it at any moment
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISDIR(mode):
+        raise DisolError(f"{path} must be a folder, but is {'a link' if stat.S_ISLNK(mode) else 'none'}. Remove it.")
 
 
 def write_durably(path: Path, content: bytes) -> None:
