@@ -23,6 +23,10 @@ PAPER = {
     ("gno", "advection-diffusion-low"): 0.53e6,
     ("gno", "elasticity"): 7.52e6,
     ("gno", "heat"): 0.745e6,
+    ("dimon", "poisson"): 0.16e6,
+    ("dimon", "advection-diffusion-low"): 0.64e6,
+    ("dimon", "elasticity"): 7.52e6,
+    ("dimon", "heat"): 0.745e6,
 }
 FREE = [name for name in MODELS if name != "disol-amplitude"]
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_
 from disol.errors import DisolError, shown
 
 LARGEST = 10**9  # whole number that a setting can be, unless it has a limit of its own
+MOST_COMPONENTS = 64  # fewer than there are outlines to find them from
 # Of the networks of the package: far beyond what is of use, and far below what an altered file could ask for.
 LARGEST_NETWORK = {
     "width": 1024,
@@ -36,6 +37,8 @@ LARGEST_NETWORK = {
     "kernel_width": 4096,
     "rounds": 64,
     "neighbours": 4096,
+    "points": 16384,
+    "components": MOST_COMPONENTS,
 }
 
 
@@ -372,3 +375,44 @@ class GNOConfig(ModelConfig):
     def size_settings(self) -> tuple[str, ...]:
         """Units of the kernel, then features."""
         return ("kernel_width", "width")
+
+
+@dataclass(frozen=True, repr=False)
+class DIMONConfig(ModelConfig):
+    """Settings of DIMON; the defaults are those of Poisson.
+
+    width           hidden units of both branches
+    branch_layers   layers of each branch, the output included
+    points          of the disc, at which data and displacements are taken
+    components      principal components of a displacement, along x and along y
+    basis           basis functions
+    trunk_width     hidden units of the trunk
+    trunk_layers    layers of the trunk, the output included
+    """
+
+    width: int = 154
+    branch_layers: int = 3
+    points: int = 256
+    components: int = 16
+    basis: int = 64
+    trunk_width: int = 64
+    trunk_layers: int = 3
+
+    largest: ClassVar[Mapping[str, int]] = {**LARGEST_NETWORK, "width": 4096}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.components > min(self.points, MOST_COMPONENTS):
+            most = min(self.points, MOST_COMPONENTS)
+            raise DisolError(f"components must be at most {most}, got {self.components}.")
+
+    @classmethod
+    def for_problem(cls, problem: str) -> "DIMONConfig":
+        """Return the settings with the parameters of the paper's DIMON, else with those of its DiSOL."""
+        widths = {"advection-diffusion": 418, "elasticity": 1637, "heat": 379}
+        return DIMONConfig(widths.get(_family(problem), 154))
+
+    @property
+    def size_settings(self) -> tuple[str, ...]:
+        """Units of the branches, then basis functions."""
+        return ("width", "basis")

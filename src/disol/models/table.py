@@ -21,6 +21,7 @@ from disol.errors import DisolError
 from disol.models.settings import (
     LARGEST,
     DeepONetConfig,
+    DIMONConfig,
     DiSOLConfig,
     FNOConfig,
     GeoFNOConfig,
@@ -65,6 +66,7 @@ MODELS: dict[str, Architecture] = {
     "deeponet": Architecture(DeepONetConfig, "disol.models.deeponet:DeepONet"),
     "geo-fno": Architecture(GeoFNOConfig, "disol.models.geo_fno:GeoFNO"),
     "gno": Architecture(GNOConfig, "disol.models.gno:GNO"),
+    "dimon": Architecture(DIMONConfig, "disol.models.dimon:DIMON"),
 }
 MOST_MISSED = 0.1  # of a number of parameters that is asked for
 

@@ -1,0 +1,145 @@
+"""Maps of domains to the disc, what DIMON reads there, and the domains that it refuses."""
+
+import numpy as np
+import pytest
+import torch
+
+from disol.geometry import Curve, draw_outline, trace_boundary
+from disol.geometry.curve import largest_part
+from disol.grid import Grid
+from disol.models import create_model
+from disol.models.dimon import disc_points, find_displacements
+from disol.nn.disc_map import map_to_disc, walk_boundaries
+from disol.problems import draw
+
+SMALL = {"width": 8, "points": 40, "components": 4, "basis": 8, "trunk_width": 8}
+
+
+def random_masks(count, side=32):
+    outlines = [draw_outline(np.random.default_rng([5, index])) for index in range(count)]
+    return torch.from_numpy(np.stack([largest_part(outline.inside(Grid(side, side))) for outline in outlines]))
+
+
+def disc_mask(side, radius=0.45):
+    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    circle = Curve(0.5 + radius * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    return torch.from_numpy(circle.inside(Grid(side, side)).copy())[None]
+
+
+def small_model(problem="poisson", **settings):
+    torch.manual_seed(0)
+    return create_model("dimon", problem, **SMALL | settings)
+
+
+def test_no_pixel_of_a_random_outline_is_folded():
+    masks = random_masks(20)
+    assert walk_boundaries(masks).is_whole.all(), "all of them can be mapped"
+    disc_map = map_to_disc(masks)
+    assert not disc_map.count_folds().any()
+    inside = disc_map.pixels.norm(dim=1)[masks]
+    assert (inside < 1).all()
+    assert len(disc_map.pixels.movedim(1, -1)[masks].unique(dim=0)) == masks.sum()
+
+
+def test_corners_of_the_boundary_lie_on_the_circle_and_others_are_means_of_their_neighbours():
+    mask = random_masks(1)
+    corners = map_to_disc(mask).corners[0]
+    node = {}
+    for corner, (down, across) in enumerate([(0, 0), (0, 1), (1, 1), (1, 0)]):
+        for row, column in mask[0].nonzero().tolist():
+            node[row + down, column + across] = corners[corner, :, row, column].numpy()
+    framed = np.pad(mask[0].numpy(), 1)
+    for (row, column), place in node.items():
+        if framed[row : row + 2, column : column + 2].all():
+            around = [node[row + down, column + across] for down, across in [(0, 1), (1, 0), (0, -1), (-1, 0)]]
+            np.testing.assert_allclose(place, np.mean(around, axis=0), atol=1e-12)
+        else:
+            assert np.hypot(*place) == pytest.approx(1)
+
+
+def test_a_walk_takes_the_sides_in_the_order_of_the_traced_boundary():
+    mask = random_masks(1)
+    walk = walk_boundaries(mask)
+    order = walk.fraction[0][walk.is_side[0]].argsort()
+    pixels = walk.is_side[0].nonzero()[order][:, 1:].numpy()
+    changes = np.any(pixels != np.roll(pixels, 1, axis=0), axis=1)
+    (loop,) = trace_boundary(mask[0].numpy())
+    walked = pixels[changes]
+    start = next(shift for shift in range(len(loop)) if np.array_equal(np.roll(loop, -shift, axis=0), walked))
+    assert start >= 0
+
+
+def test_the_map_of_a_disc_moves_little_and_less_on_finer_grids():
+    errors = []
+    for side in (24, 48):
+        mask = disc_mask(side)
+        centres = (torch.arange(side) + 0.5) / side
+        expected = torch.stack([centres.expand(side, side), centres[:, None].expand(side, side)]) / 0.45 - 0.5 / 0.45
+        errors.append((map_to_disc(mask).pixels[0] - expected).norm(dim=0)[mask[0]].max())
+    assert errors[0] < 0.15
+    assert errors[1] < errors[0]
+
+
+def test_a_quarter_turn_of_the_domain_is_a_quarter_turn_of_the_map():
+    mask = random_masks(1)
+    turned = map_to_disc(mask.rot90(1, (1, 2))).pixels
+    x, y = map_to_disc(mask).pixels.unbind(1)
+    expected = torch.stack([y, -x], 1).rot90(1, (2, 3))
+    torch.testing.assert_close(turned, expected, rtol=0, atol=1e-9)
+
+
+def test_points_of_the_disc_come_from_where_the_map_leads_to_them():
+    mask, points = disc_mask(48), disc_points(64)
+    disc_map = map_to_disc(mask)
+    moved = find_displacements(disc_map, disc_map.nearest(points), points)[0]
+    expected = (0.5 + 0.45 * points - (1 + points) / 2).T
+    np.testing.assert_allclose(moved, expected, atol=0.05)
+
+
+def test_parts_that_touch_at_a_corner_are_one_loop_and_do_not_fold():
+    mask = torch.zeros(1, 12, 12, dtype=torch.bool)
+    mask[0, 2:10, 2:10] = True
+    mask[0, 4, 2:6] = False  # an inlet ...
+    mask[0, 5, 6] = False  # ... that goes on behind a corner
+    assert not map_to_disc(mask).count_folds().any()
+
+
+@pytest.mark.parametrize("pieces", ["hole", "two parts", "nothing"])
+def test_domains_with_holes_or_in_parts_are_refused(pieces):
+    model, inputs = small_model(), torch.zeros(2, 3, 16, 16)
+    inputs[:, 0, 2:13, 2:13] = 1
+    if pieces == "hole":
+        inputs[1, 0, 6:8, 6:8] = 0
+    elif pieces == "two parts":
+        inputs[1, 0, 6] = 0
+    else:
+        inputs[1, 0] = 0
+    with pytest.raises(ValueError, match="one part without holes, but that of case 1 of the batch is not"):
+        model(inputs)
+
+
+def test_the_field_is_the_product_of_both_branches_and_the_trunk():
+    model = small_model("elasticity")
+    torch.nn.init.normal_(model.bias)
+    inputs = torch.from_numpy(draw("elasticity", seed=0, resolution=16).inputs)[None].float()
+    reading = model.read(inputs, model.domain_of(inputs))
+    coefficients = (model.shape_branch(reading.shape) * model.data_branch(reading.data)).reshape(2, 8)
+    prediction = model(inputs)[0]
+    for row, column in inputs[0, 0].nonzero()[::9].tolist():
+        basis = torch.nn.functional.gelu(model.trunk(reading.places[0, :, row, column]))
+        torch.testing.assert_close(prediction[:, row, column], coefficients @ basis + model.bias)
+
+
+def test_the_components_of_the_outlines_they_are_from_have_variance_one():
+    model = small_model(points=64, components=6)
+    masks = random_masks(40).float()
+    inputs = torch.stack([masks, torch.zeros_like(masks), masks], 1)
+    values = model.read(inputs, model.domain_of(inputs)).shape
+    assert values.shape == (40, 12)
+    assert values.std(0).mean() == pytest.approx(1, abs=0.3)
+    assert torch.equal(model.components, small_model(points=64, components=6).components)
+
+
+def test_too_many_components_are_refused():
+    with pytest.raises(ValueError, match="components must be at most 40, got 50"):
+        small_model(components=50)
