@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 from interrupted import assert_same_result, stopped_after
 
 from disol import PROBLEMS
+from disol.data.layout import compute_checksums
 from disol.models import load_checkpoint
 from disol.training import RunReport, choose_settings, read_history
 from disol.training.clock import FINISHING, Clock
@@ -142,14 +142,17 @@ def test_a_run_is_not_continued_with_other_cases(file_of: Callable[..., Path], t
         task = read_task(PROBLEMS["poisson"], settings, data, tmp_path / "run")
         return RunFolder.of(task, prepare_network(task))
 
+    def scale(name: str, case: object, factor: float) -> None:
+        with h5py.File(data, "r+") as file:
+            file[name][case] *= file[name].dtype.type(factor)
+            file[f"crc32/{name}"][...] = compute_checksums(file[name][...], 1)
+
     begun = folder().identity
     folder().require_same(begun)
-    with h5py.File(data, "r+") as file:
-        file["amplitude"][...] *= 1 + 1e-12  # generated again, by a machine that rounds otherwise
-        file["pattern"][0] *= np.float32(1 + 1e-7)
+    scale("amplitude", slice(None), 1 + 1e-12)  # generated again, by a machine that rounds otherwise
+    scale("pattern", 0, 1 + 1e-7)
     folder().require_same(begun)
-    with h5py.File(data, "r+") as file:
-        file["amplitude"][-1] *= 1.01
+    scale("amplitude", -1, 1.01)
     with pytest.raises(ValueError, match=r"was begun with cases='[0-9a-f]+', now asked for '[0-9a-f]+'. Ask for the"):
         folder().require_same(begun)
 
