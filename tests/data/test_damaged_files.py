@@ -208,6 +208,7 @@ def virtual(file: h5py.File) -> None:
         ("fields", [["u"]], "'fields' is no whole number, truth value or text"),
         ("parameters", "[" * 10**5, "parameters must be numbers by name in JSON, got '[[[["),
         ("parameters", "[1]", "parameters must be numbers by name in JSON, got '[1]'"),
+        ("parameters", '{"two\\nlines": 1}', "parameters must be numbers by name in JSON"),
         ("further", 1, "has the attribute 'further', which generate does not write"),
         ("further", h5py.Empty("f8"), "an array has no shape"),
         ("version", 10**6, "format version 1000000, this disol reads 1 and 2"),

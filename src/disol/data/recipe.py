@@ -99,7 +99,7 @@ class StoreSettings:
             numbers = json.loads(self.parameters)
         except (ValueError, RecursionError):
             numbers = None
-        if not isinstance(numbers, dict):
+        if not isinstance(numbers, dict) or not all(name.isidentifier() for name in numbers):
             raise DisolError(f"parameters must be numbers by name in JSON, got {self.parameters[:80]!r}.")
         return numbers
 
