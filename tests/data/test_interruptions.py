@@ -37,7 +37,7 @@ def start(folder: Path, path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, script, path], start_new_session=True, stderr=subprocess.PIPE, text=True)
 
 
-def wait_until(condition: object, seconds: float = 20.0) -> bool:
+def wait_until(condition: object, seconds: float = 120.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -86,7 +86,7 @@ def test_a_generation_interrupted_from_the_keyboard_can_be_resumed(undisturbed: 
     process = start(tmp_path, path)
     assert wait_until(lambda: done_cases(path) > 0)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=120)
     assert said.count("Traceback") == said.count("KeyboardInterrupt") == 1
     assert wait_until(lambda: not session_members(process.pid))
     generate("poisson", NUM_CASES, path, resume=True, workers=1, **OPTIONS)
@@ -99,7 +99,7 @@ def test_a_worker_that_is_killed_is_one_clear_error(tmp_path: Path) -> None:
     assert wait_until(lambda: done_cases(path) > 0)
     workers = [pid for pid in session_members(process.pid) if is_worker(pid)]
     os.kill(workers[0], signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=120)
     assert "DisolError: A worker process ended early" in said
     assert wait_until(lambda: not session_members(process.pid))
     assert 0 < done_cases(path) < NUM_CASES
