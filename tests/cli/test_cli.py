@@ -378,7 +378,8 @@ def test_a_typo_is_told_before_torch_is_imported(arguments, tmp_path):
         "try: disol.cli.main()\n"
         "except SystemExit as stopped: assert stopped.code == 2\n"
         "assert not {'torch', 'matplotlib'} & set(sys.modules)\n"
-        "if 'possion' in sys.argv: assert 'scipy.sparse' not in sys.modules"
+        "if {'possion', 'poison', 'dosol', 'tpu'} & set(sys.argv): assert not {'numpy', 'rich'} & set(sys.modules)\n"
+        "if 'z' in sys.argv: assert 'scipy.ndimage' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program, *arguments], check=True)
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,6 @@ from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from disol._checks import positive_number
 from disol.errors import DisolError
 from disol.models.settings import (
     LARGEST,
@@ -105,7 +104,7 @@ def find_settings(name: str, problem: "str | Problem", parameters: float, **sett
     Its width changes first and, where a step of it is too long, what else it grows with; the settings given stay.
     """
     equation, architecture = find_problem(problem), find_model(name)
-    budget = positive_number("parameters", parameters)
+    budget = import_module("disol._checks").positive_number("parameters", parameters)  # names are known without NumPy
     torch, network = import_module("torch"), architecture.network
 
     def size(config: ModelConfig) -> int:
