@@ -14,6 +14,7 @@ from disol.solvers import BatchSettings, Factors, memory, solve_batch, solve_sys
 from disol.solvers import factorise as factorise_batch
 from disol.solvers.batched import solve_by_reference
 from disol.solvers.nested_dissection import bytes_per_case
+from disol.solvers.operator import DiscreteOperator
 
 
 def spoil(monkeypatch, change):
@@ -213,6 +214,18 @@ def test_what_rounding_does_to_a_case_is_refined_away_and_estimated(precision):
         assert np.abs(nodes - reference[0]).max() <= 10 * (error + own_error) * np.abs(reference).max()
     plain = factorise_batch(operator).solve(loads)
     assert relative_error(plain[1], found.nodes[1].numpy()) > 1e-10
+
+
+@pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity"])
+def test_what_is_well_conditioned_is_not_refined_and_its_error_still_bounded(problem, monkeypatch):
+    systems = drawn_systems(problem, range(6), shift="broad")
+    operator, loads = operator_of(systems)
+    monkeypatch.setattr(DiscreteOperator, "precise_residual", None)
+    found = solve_batch(operator, loads)
+    assert found.rounding_error.max() < 1e-9
+    for system, nodes, error in zip(systems, found.nodes.numpy(), found.rounding_error.tolist(), strict=True):
+        (reference,), own_error = system.solve_and_estimate()
+        assert np.abs(nodes - reference).max() <= (error + own_error) * np.abs(reference).max()
 
 
 def test_a_precise_residual_is_that_of_the_reference_solver():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from disol._arrays import exponent_of, ldexp
 from disol.errors import DisolError
-from disol.fem.rounding import EPSILON, GOLDEN, NOTABLE_ERROR, Refinement
+from disol.fem.rounding import EPSILON, GOLDEN, NOTABLE_ERROR, WELL_CONDITIONED, Refinement
 from disol.fem.solve import LARGEST_BACKWARD_ERROR
 from disol.solvers import nested_dissection
 from disol.solvers.fronts import Elimination
@@ -78,7 +78,7 @@ class CheckedSolver:
         return cls(scaled, factors, scaled.frobenius_norm(), exponent)
 
     def solve(self, loads: Fields, refine: bool = True) -> Solved:
-        """Solve, and refine u ← u + A⁻¹ (b − A u) while it helps; the error of what is not refined is not estimated."""
+        """Solve, and refine u ← u + A⁻¹ (b − A u) while it helps; without `refine` no error is estimated either."""
         several = loads if loads.ndim == 5 else loads[..., None]
         unit = exponent_of(largest(several, keepdim=True))
         scaled = self.operator.restrict(ldexp(several, -unit))
@@ -95,7 +95,8 @@ class CheckedSolver:
         found = self._solve(torch.cat([loads, self.operator.apply(known)[..., None]], dim=-1))
         nodes, rate = found[..., :-1], largest(found[..., -1] - known)
         rounding = torch.finfo(self.factors.dtype).eps
-        refinement = Refinement(largest(nodes), rate[:, None].expand(-1, nodes.shape[-1]), rounding)
+        rates = rate[:, None].expand(-1, nodes.shape[-1])
+        refinement = Refinement(largest(nodes), rates, rounding, WELL_CONDITIONED)
         while refinement.active.any():
             correction = self._solve(self.operator.precise_residual(nodes, loads))
             # Each case by itself: one that is beyond help must not keep the others from theirs.
