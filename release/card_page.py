@@ -26,9 +26,9 @@ def write_card(name: str, card: Card, metrics: dict[str, Any]) -> str:
         f"Errors of the {card.storage} weights that are stored here, each case over its own domain (`grid_mae` over "
         "the whole grid), on cases of a seed that training never saw:",
         errors_table(metrics["tests"]),
-        *solved_paragraphs(metrics["tests"]),
+        *solved_paragraphs(metrics["tests"], last_time(metrics)),
         "Known limits:",
-        "\n".join(wrap(f"- {limit}", indent="  ") for limit in limits(card, metrics["tests"])),
+        "\n".join(wrap(f"- {limit}", indent="  ") for limit in limits(card, metrics)),
     ]
     return page(paragraphs)
 
@@ -81,7 +81,12 @@ def errors_table(tests: dict[str, Any]) -> str:
     return table(heading, rows)
 
 
-def solved_paragraphs(tests: dict[str, Any]) -> list[str]:
+def last_time(metrics: dict[str, Any]) -> float:
+    """Return the seconds of the last frame a model was trained on, which older runs do not tell."""
+    return metrics["run"].get("train.last_time", TRAINED_UNTIL)
+
+
+def solved_paragraphs(tests: dict[str, Any], last: float) -> list[str]:
     """Give the errors of physical fields, where they were measured."""
     solved = {kind_of(test): test["solved"] for test in tests.values() if "solved" in test}
     if not solved:
@@ -97,7 +102,7 @@ def solved_paragraphs(tests: dict[str, Any]) -> list[str]:
             "the discrete system: relative errors in L2 (`verified.error`) and of max |U|."
         )
     if any("frames" in test for test in tests.values()):
-        explained += f" Each case is at one time, drawn from every 2 s up to {TRAINED_UNTIL:g} s."
+        explained += f" Each case is at one time, drawn from every 2 s up to {last:g} s."
     rows = [
         [kind, str(each["cases"]), *(percent(each[error][name]) for error in ERRORS for name in STATISTICS)]
         for kind, each in solved.items()
@@ -106,8 +111,9 @@ def solved_paragraphs(tests: dict[str, Any]) -> list[str]:
     return [explained, table(heading, rows)]
 
 
-def limits(card: Card, tests: dict[str, Any]) -> Iterator[str]:
+def limits(card: Card, metrics: dict[str, Any]) -> Iterator[str]:
     """Say where a model is not to be trusted."""
+    tests, last = metrics["tests"], last_time(metrics)
     yield f"It has seen {card.resolution} x {card.resolution} grids only; other grids are solved with a warning."
     numbers = ", ".join(f"{name} {value}" for name, value in card.parameters.items() if np.any(value))
     yield f"It knows the conventions `{card.conventions}`, and the numbers of the equation are fixed: {numbers}."
@@ -120,7 +126,10 @@ def limits(card: Card, tests: dict[str, Any]) -> Iterator[str]:
         yield f"Mean `rel_l2` in and out of distribution{''.join(sorted(over))}: {'; '.join(spreads)}."
     if any("frames" in test for test in tests.values()):
         errors = "; ".join(map(last_error, tests.values()))
-        yield f"Times after {TRAINED_UNTIL:g} s lie beyond training; mean `rel_l2`: {errors}."
+        beyond = f"Times after {last:g} s lie beyond training"
+        if any(time is not None and time > last for test in tests.values() for time, _ in frames_of(test)):
+            beyond += f"; mean `rel_l2`: {errors}"
+        yield f"{beyond}."
     yield (
         "All errors are against solutions that are exact for the pixel grid. Against the smooth domain those are "
         "first-order accurate themselves, a few per cent off on a 64 grid."

@@ -87,6 +87,10 @@ def test_frames_drawn_for_training_end_at_20_seconds_and_follow_their_generator(
     cases = CaseDataset(heat_file, "all").to_device("cpu")
     drawn = cases.draw_frames(500, torch.Generator().manual_seed(0))
     assert sorted(set(drawn.tolist())) == list(range(10))
+    for until, count in ((6.0, 3), (50.0, 25)):
+        kept = CaseDataset(heat_file, "all").to_device("cpu", until=until)
+        assert kept.arrays["pattern"].shape[1] == kept.num_trained_frames == count
+        assert sorted(set(kept.draw_frames(900, torch.Generator().manual_seed(0)).tolist())) == list(range(count))
     indices = torch.tensor([3, 0, 3])
     random = cases.batch(indices, generator=torch.Generator().manual_seed(4))
     frames = cases.draw_frames(3, torch.Generator().manual_seed(4))

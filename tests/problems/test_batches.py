@@ -353,7 +353,9 @@ def test_every_exact_solution_says_what_rounding_may_have_done_to_it():
     assert batch[1].rounding_error == single.rounding_error
     assert batch[1:].rounding_error.tolist() == batch.rounding_error.tolist()[1:]
     there = solve_case(Case.stack(cases), CPU, at_any_size=True)
-    assert there.rounding_error == pytest.approx(batch.rounding_error, rel=0.1)
+    # It does not refine what is well-conditioned, and says so.
+    assert (there.rounding_error >= batch.rounding_error).all()
+    assert there.rounding_error.max() < 1e-10
     assert isinstance(solve_case(cases[0], CPU, at_any_size=True).rounding_error, float)
 
 

@@ -13,13 +13,14 @@ from disol.training.loop import Training
 SMALL = {"width": 4, "depth": 2, "gated_skips": 1}
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
     """Tiny tensors are quickest on one thread, and results are the same on every machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    yield
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        yield
     torch.set_num_threads(before)
 
 

@@ -76,15 +76,16 @@ class CaseDataset(Dataset[Batch]):
         return torch.from_numpy(self.store.read(self.positions[[position]], "pattern")["pattern"][0])
 
     def to_device(
-        self, device: str | torch.device, *, trained_frames_only: bool = False, first: int | None = None
+        self, device: str | torch.device, *, until: float | None = None, first: int | None = None
     ) -> "DeviceCases":
         """Copy the split into the memory of a device, once, a part at a time.
 
-        trained_frames_only   of a transient problem only the frames up to 20 s, which are those for training
-        first                 only that many cases, those that come first
+        until   of a transient problem only the frames up to that time, which are then those for training; else all,
+                and those up to 20 s are for training
+        first   only that many cases, those that come first
         """
         target, positions = torch.device(device), self.positions[:first]
-        frames = slice(_count_trained_frames(self.settings) if trained_frames_only else None)
+        frames = slice(None if until is None else _count_frames(self.settings, until))
         arrays: Batch = {}
         try:
             for start in range(0, max(1, len(positions)), CASES_AT_ONCE):
@@ -106,7 +107,7 @@ class CaseDataset(Dataset[Batch]):
                 f"{self.store.path} does not fit into the memory of {target}. Free memory, use a smaller file, "
                 "or read it case by case."
             ) from error
-        return DeviceCases(self.settings, arrays)
+        return DeviceCases(self.settings, arrays, TRAINED_UNTIL if until is None else until)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,10 +116,12 @@ class DeviceCases:
 
     arrays   as `read_cases` gives them: the stored channels (markers as bool, forces as int8, the rest as float32),
              the pattern [case, frame, field, height, width], amplitude and index; a steady problem has one frame
+    until    the last time for training, of a transient problem
     """
 
     settings: StoreSettings
     arrays: Mapping[str, Shaped[Tensor, "case ..."]]
+    until: float = TRAINED_UNTIL
 
     def __len__(self) -> int:
         return len(self.arrays["index"])
@@ -134,8 +137,8 @@ class DeviceCases:
 
     @property
     def num_trained_frames(self) -> int:
-        """Number of frames that are for training: those up to 20 s, or the one of a steady problem."""
-        return _count_trained_frames(self.settings)
+        """Number of frames that are for training: those up to `until`, or the one of a steady problem."""
+        return _count_frames(self.settings, self.until)
 
     def draw_frames(self, count: int, generator: torch.Generator) -> Int[Tensor, " case"]:
         """Draw one frame for training for each of `count` cases; of a steady problem nothing is drawn."""
@@ -200,8 +203,8 @@ def read_cases(store: Store, positions: Int[np.ndarray, " case"], frames: slice 
     return tensors
 
 
-def _count_trained_frames(settings: StoreSettings) -> int:
-    return sum(time <= TRAINED_UNTIL for time in settings.times) if settings.times else 1
+def _count_frames(settings: StoreSettings, until: float) -> int:
+    return sum(time <= until for time in settings.times) if settings.times else 1
 
 
 def _require_frames(settings: StoreSettings) -> None:

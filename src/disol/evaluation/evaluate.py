@@ -106,6 +106,7 @@ def evaluate(
         device=str(target),
         files=files,
         notes=tuple(dict.fromkeys(notes)),
+        trained_until=checkpoint.trained_until,
     )
     if out is not None:
         import_module("disol.evaluation.report").write_evaluation(evaluation, out)

@@ -105,7 +105,7 @@ def draw_errors_over_time(evaluation: Evaluation) -> Figure:
     errors = {
         file.name: (np.array(file.times, dtype=float), file.values[evaluation.headline]) for file in evaluation.files
     }
-    return plot_over_time(errors, evaluation.headline, _subject(evaluation), managed=False)
+    return plot_over_time(errors, evaluation.headline, _subject(evaluation), evaluation.trained_until, managed=False)
 
 
 def draw_amplitudes(evaluation: Evaluation) -> Figure:

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Float32, Int, Int64
 from disol.data.recipe import StoreSettings
 from disol.errors import DisolError
 from disol.problems import Problem
+from disol.problems.problem import TRAINED_UNTIL
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -149,6 +150,8 @@ class Evaluation:
     model    what the model says about itself
     splits   which cases of each file were evaluated: "train", "validation" or "all"
     notes    what a reader of the numbers should know
+
+    trained_until   seconds of the last frame the model was trained on, of a transient problem
     """
 
     model: dict[str, Any]
@@ -157,6 +160,7 @@ class Evaluation:
     device: str
     files: tuple[FileEvaluation, ...]
     notes: tuple[str, ...]
+    trained_until: float = TRAINED_UNTIL
 
     @property
     def headline(self) -> str:

@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from disol._checks import count
+from disol._checks import count, is_number
 from disol._files import read_current, write_together
 from disol._terms import ChannelLayout
 from disol.errors import DisolError, listed, shown
@@ -29,6 +29,7 @@ from disol.models.torch_files import read_torch_file
 from disol.problems import Problem
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import NORMALISATIONS, Normalisation
+from disol.problems.problem import TRAINED_UNTIL
 from disol.problems.table import find, find_conventions, find_problem
 
 WEIGHTS = "model.safetensors"
@@ -71,6 +72,13 @@ class Checkpoint:
     def fields(self) -> tuple[str, ...]:
         """Names of the predicted fields."""
         return self.problem.fields
+
+    @property
+    def trained_until(self) -> float:
+        """Seconds of the last frame it was trained on, of a transient problem."""
+        run = self.metrics.get("run")
+        told = run.get("train.last_time") if isinstance(run, dict) else None
+        return float(told) if is_number(told) else TRAINED_UNTIL
 
     @property
     def predicts(self) -> Predicts:

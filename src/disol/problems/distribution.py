@@ -12,6 +12,7 @@ from disol.errors import DisolError
 from disol.fields import HIGH_FREQUENCY, IN_DISTRIBUTION, RandomField
 from disol.geometry import Geometry, Segment, draw_geometry, named_shape
 from disol.problems import broad, released
+from disol.problems.problem import STORED_UNTIL, TRAINED_UNTIL
 from disol.problems.segments import SegmentKind, SegmentSettings
 from disol.problems.sizes import Size, interval, parse_size, read_size, write_size
 
@@ -63,6 +64,7 @@ class Distribution:
     loaded     of forces; where None, as `segments`
     clamped    how often a body is fixed in both directions at the same places
     unequal    how often one of two loads (force_x and force_y, source and initial field) is smaller, or absent
+    last_time  of a transient problem, in seconds
     """
 
     domain: DomainKind = RandomDomain()
@@ -71,6 +73,7 @@ class Distribution:
     fields: RandomField = IN_DISTRIBUTION
     clamped: float = 0.0
     unequal: float = 0.0
+    last_time: float = TRAINED_UNTIL
 
     def draw_forces(self, rng: np.random.Generator, geometry: Geometry) -> tuple[Segment, ...]:
         """Draw where forces act."""
@@ -232,7 +235,9 @@ def mixed(everything: Distribution) -> Mixture[Distribution]:
 # Those that stand alone, of problems with a scalar field and of elasticity.
 MIXTURES: dict[str, dict[str, Mixture[Distribution]]] = {
     "broad": {
-        "scalar": mixed(Distribution(broad.DOMAINS, broad.SUPPORTS, fields=broad.FIELDS, unequal=0.5)),
+        "scalar": mixed(
+            Distribution(broad.DOMAINS, broad.SUPPORTS, fields=broad.FIELDS, unequal=0.5, last_time=STORED_UNTIL)
+        ),
         "elastic": mixed(Distribution(broad.DOMAINS, broad.FIXED, broad.LOADED, clamped=0.5, unequal=0.5)),
     },
     "released": {

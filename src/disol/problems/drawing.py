@@ -11,7 +11,7 @@ from disol.geometry import Raster
 from disol.grid import nodes_touching
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import Distribution
-from disol.problems.problem import TRAINED_UNTIL, Markers, Problem
+from disol.problems.problem import Markers, Problem
 
 # What a case is drawn as before it meets a grid: markers as segments, fields as functions.
 Sketch = dict[str, Any]
@@ -51,8 +51,8 @@ def draw_terms(
             # Files keep the signs of forces alone, so one that is smaller than the other is left out.
             sketch[term.name] = force if sizes[term.name] == 1 else Markers((), 0.0)
         elif term.kind is TIMES:
-            trained = [time for time in problem.times if time <= TRAINED_UNTIL]
-            sketch[term.name] = (float(trained[rng.integers(len(trained))]),)
+            times = [time for time in problem.times if time <= distribution.last_time]
+            sketch[term.name] = (float(times[rng.integers(len(times))]),)
         else:
             field = distribution.fields.draw(rng, raster.mask)
             scaled = field.scaled_to_unit(problem.scaling_samples(field, raster.mask, conventions))

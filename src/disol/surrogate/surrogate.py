@@ -16,7 +16,6 @@ from disol.problems import Case, Problem, Solution
 from disol.problems.case import CaseData
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import Normalisation
-from disol.problems.problem import TRAINED_UNTIL
 from disol.problems.solve import as_case
 from disol.surrogate.engines import Engine
 from disol.surrogate.prediction import predict
@@ -144,9 +143,10 @@ class Surrogate:
                 UserWarning,
                 stacklevel=4,
             )
-        if case.times is not None and max(case.times) > TRAINED_UNTIL:
+        trained_until = self.checkpoint.trained_until
+        if case.times is not None and max(case.times) > trained_until:
             warnings.warn(
-                f"The network was trained up to {TRAINED_UNTIL:g} s: expect larger errors after that.",
+                f"The network was trained up to {trained_until:g} s: expect larger errors after that.",
                 UserWarning,
                 stacklevel=4,
             )

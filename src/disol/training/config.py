@@ -11,6 +11,7 @@ from disol._checks import number
 from disol._files import read_regular
 from disol.errors import DisolError, listed, shown
 from disol.models.settings import check_setting
+from disol.problems.problem import FRAME, TRAINED_UNTIL
 from disol.problems.table import find
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class TrainSettings:
     augment_translation   data augmentation: move every case to a random place on the grid
     ema_decay             of the exponential moving average (EMA) of the weights, which is validated and kept; 0: none
     grad_clip_norm        largest norm of a gradient; 0: no limit
+    last_time             of a transient problem: seconds of the last frame to train on, and to validate on
     validation_cases      to validate each epoch on, the first of the file's; 0: all
     precision             of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
                           float32 elsewhere. Validation is in float32.
@@ -83,6 +85,7 @@ class TrainSettings:
     augment_translation: bool = False
     ema_decay: float = 0.999
     grad_clip_norm: float = 1.0
+    last_time: float = TRAINED_UNTIL
     validation_cases: int = 2048
     precision: Precision = "auto"
     compile: CompileMode = "auto"
@@ -122,6 +125,8 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     if kind is not float:
         return check_setting(name, value, kind, smallest=0 if short in _MAY_BE_ZERO else 1)
     value = number(name, value)
+    if short == "last_time" and value < FRAME:
+        raise DisolError(f"{name} must be at least {FRAME:g} s, the time of the first frame, got {value!r}.")
     if value < 0 or (short in _BELOW_1 and value >= 1) or (short in _UP_TO_1 and value > 1):
         limits = " and below 1" if short in _BELOW_1 else " and at most 1" if short in _UP_TO_1 else ""
         raise DisolError(f"{name} must be from 0 on{limits}, got {value!r}.")

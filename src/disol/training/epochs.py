@@ -74,9 +74,9 @@ class Run:
         self.clock = clock
         self.processes = processes
         self.training = Training(processes, network, settings)
-        self.cases = CaseDataset(task.data, "train").to_device(processes.device, trained_frames_only=True)
+        self.cases = CaseDataset(task.data, "train").to_device(processes.device, until=settings.last_time)
         self.validation_cases = CaseDataset(task.data, "validation").to_device(
-            processes.device, trained_frames_only=True, first=settings.validation_cases or None
+            processes.device, until=settings.last_time, first=settings.validation_cases or None
         )
         elements = None if settings.augment_symmetry else [IDENTITY]
         self.symmetries = Symmetries.of(

@@ -64,6 +64,7 @@ def plot_over_time(
     errors: Mapping[str, tuple[Float[np.ndarray, " frame"], Float[np.ndarray, "frame case"]]],
     label: str,
     title: str,
+    trained_until: float = TRAINED_UNTIL,
     *,
     managed: bool = True,
 ) -> Figure:
@@ -75,10 +76,10 @@ def plot_over_time(
             low, median, high = np.percentile(np.clip(values, SMALLEST, None), [5, 50, 95], axis=1)[:, order]
         axes.plot(times[order], median, color=colour, marker="o", markersize=3, label=name)
         axes.fill_between(times[order], low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.axvline(TRAINED_UNTIL, color=QUIET, linestyle=":", linewidth=1)
-    axes.text(
-        TRAINED_UNTIL, 0.98, " training ends", transform=axes.get_xaxis_transform(), va="top", size=7, color=QUIET
-    )
+    if trained_until < max(times.max() for times, _ in errors.values()):
+        place = axes.get_xaxis_transform()
+        axes.axvline(trained_until, color=QUIET, linestyle=":", linewidth=1)
+        axes.text(trained_until, 0.98, " training ends", transform=place, va="top", size=7, color=QUIET)
     if not any(np.isfinite(values).any() for _, values in errors.values()):
         axes.set_ylim(SMALLEST, 1.0)  # a logarithmic axis needs limits even if there is nothing to show
     axes.set(yscale="log", xlabel="t in s", ylabel=f"{label}: median, 5 % to 95 %")
