@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from card_page import solved_paragraphs, write_card
+from card_page import last_time, solved_paragraphs, write_card
 from comparison import comparison, rival_paragraphs, sample_paragraphs, summed_verdict, verdict_sentences
 from disol import DisolError
 from disol._files import written_whole
@@ -90,7 +90,7 @@ def section(name: str, model: Checkpoint, pictures: str) -> list[str]:
         *verdict_sentences(model),
         *rival_paragraphs(name, model),
         *sample_paragraphs(metrics),
-        *solved_paragraphs(tests),
+        *solved_paragraphs(tests, last_time(model.metrics)),
         *picture_paragraphs(name, metrics, pictures),
     ]
 
