@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,8 +116,8 @@ def solve(
         bool,
         typer.Option(
             "--exact/--no-exact",
-            help="Show the exact solution and the error beside the prediction. Both are known in any case: the size of "
-            "a prediction comes from them.",
+            help="Solve exactly as well, and show the solution and the error beside the prediction. Displacements "
+            "need it: their size comes from it.",
         ),
     ] = True,
     out: Annotated[
@@ -172,13 +173,20 @@ def solve(
         raise DisolError(f"--animate needs a problem with time, got {case.problem}. Use --problem heat.")
 
     from disol.surrogate import load
+    from disol.surrogate.prediction import is_sized_by_its_system
     from disol.viz.solutions import MOST_TIMES
 
+    if not exact and not is_sized_by_its_system(case.problem):
+        raise DisolError(
+            f"The size of {case.problem} is known accurately from its solution only: leave out --no-exact."
+        )
     surrogate = load(run, problem, device=device, model=from_here(network))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        verified = surrogate.verify(case)
-        written = write(surrogate, verified, folder, animation, exact)
+        started = perf_counter()
+        found = surrogate.verify(case) if exact else surrogate.predict(case)
+        seconds = perf_counter() - started
+        written = write(surrogate, found, folder, animation)
     print_rows(
         [
             ("problem", f"{case.problem}: {case.problem.equation}"),
@@ -190,7 +198,7 @@ def solve(
         ]
     )
     typer.echo()
-    print_table(results(verified, exact))
+    print_table(results(found, seconds))
     typer.echo()
     notes = [*case.notes, *(str(warning.message) for warning in caught)]
     if case.times is not None and len(case.times) > MOST_TIMES:
@@ -227,43 +235,50 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
     return out
 
 
-def results(verified: "Verification", with_exact: bool) -> "Table":
-    """Return what was found as a table."""
+def results(found: "Verification | Solution", seconds: float) -> "Table":
+    """Return what was found as a table; a prediction alone took so long."""
     from rich.table import Column, Table
 
+    from disol.problems import Solution
     from disol.viz.errors import percent
 
-    prediction, exact = verified.prediction, verified.exact
-    errors = ("relative\nL2 error", "amplitude\nerror") if with_exact else ()
+    verified = None if isinstance(found, Solution) else found
+    prediction = found if isinstance(found, Solution) else found.prediction
+    errors = ("relative\nL2 error", "amplitude\nerror") if verified else ()
     table = Table(Column(no_wrap=True), box=None, pad_edge=False)
-    for name in (max_symbol(exact.fields), *errors, "first call\ntakes"):
+    for name in (max_symbol(prediction.fields), *errors, "first call\ntakes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("on", no_wrap=True)
-    known = [percent(float(verified.error)), percent(amplitude_error(verified))][: len(errors)]
-    table.add_row("predicted", sizes(prediction), *known, duration(verified.seconds["network"]), prediction.device)
-    if with_exact:
-        table.add_row("exact", sizes(exact), "", "", duration(verified.seconds["exact"]), exact.device)
+    if verified is None:
+        table.add_row("predicted", sizes(prediction), duration(seconds), prediction.device)
+        return table
+    known, times = [percent(float(verified.error)), percent(amplitude_error(verified))], verified.seconds
+    table.add_row("predicted", sizes(prediction), *known, duration(times["network"]), prediction.device)
+    table.add_row("exact", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
     return table
 
 
-def write(
-    surrogate: "Surrogate", verified: "Verification", folder: Path, animation: Path | None, with_exact: bool
-) -> list[Path]:
+def write(surrogate: "Surrogate", found: "Verification | Solution", folder: Path, animation: Path | None) -> list[Path]:
     """Write the picture, the arrays and, where there is time, the animation."""
+    from disol.problems import Solution
     from disol.viz import animate, plot_comparison, plot_solution, save_figure
 
     picture, arrays, gif = (folder / name for name in FILES)
     written = [picture, arrays]
-    if verified.case.times is not None:  # first, for its folder may be another that cannot be written to
-        movie = surrogate.verify(verified.case, times=movie_times(verified.case))
+    if found.case.times is not None:  # first, for its folder may be another that cannot be written to
+        times = movie_times(found.case)
         written.append(gif if animation is None else animation)
-        animate(movie.prediction, written[-1], movie.exact if with_exact else None)
-    if with_exact:
-        figure = plot_comparison(verified.prediction, verified.exact, managed=False)
+        if isinstance(found, Solution):
+            animate(surrogate.predict(found.case, times=times), written[-1])
+        else:
+            movie = surrogate.verify(found.case, times=times)
+            animate(movie.prediction, written[-1], movie.exact)
+    if isinstance(found, Solution):
+        figure = plot_solution(found, managed=False)
     else:
-        figure = plot_solution(verified.prediction, managed=False)
+        figure = plot_comparison(found.prediction, found.exact, managed=False)
     save_figure(figure, picture)
-    verified.save(arrays)
+    found.save(arrays)
     return written
 
 
