@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 
 from disol.fem.cut_forms import Elements, corner_functions, groups
 from disol.fem.cut_system import CutField, CutSystem
-from disol.fem.nitsche import BoundaryPoints, Condition, Dirichlet, Neumann
+from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
 from disol.geometry.pieces import add_up
 
-RINGS = 4  # how many elements away whole pixels are looked for
+RINGS = 3  # how many elements away whole pixels are looked for
 SMOOTHING = 1e-5  # of the coefficients of a fit, where few pixels leave them undetermined
 
 
@@ -63,7 +63,7 @@ def boundary_flux(system: CutSystem, field: CutField) -> BoundaryFlux:
     touched, place = np.unique(cells.element, return_inverse=True)
     one, other = _near(system, touched)
     offset = (cells.corner[other] - cells.corner[touched[one]]).astype(float)
-    weight = np.where(other >= cells.num_cut, 1.0, 1e-3 * cells.areas[other] ** 2) / (1 + (offset**2).sum(axis=1))
+    weight = np.where(other >= cells.num_cut, 1.0, 1e-3 * cells.areas[other] ** 2) / (1 + (offset**2).sum(axis=1)) ** 3
     basis = _quadratic(offset)
     stress = stress_at_centres(system, field)[other].reshape(len(other), -1)
     normal = add_up(one, weight[:, None, None] * basis[:, :, None] * basis[:, None, :], len(touched))
@@ -77,11 +77,13 @@ def boundary_flux(system: CutSystem, field: CutField) -> BoundaryFlux:
     return BoundaryFlux(pieces.loop, pieces.place, x, y, cells.grid.h * pieces.length, pieces.normal, recovered)
 
 
-def _near(system: CutSystem, touched: Int[np.ndarray, " touched"]) -> tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]:  # fmt: skip
+def _near(
+    system: CutSystem, touched: Int[np.ndarray, " touched"]
+) -> tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]:
     """Pair each of some elements with those at most `RINGS` away, from corner to corner."""
     nodes = system.cells.nodes
-    ones = np.ones(nodes.size, dtype=np.int32)
-    corners = scipy.sparse.csr_array((ones, nodes.reshape(-1), np.arange(0, nodes.size + 1, 4)), shape=(len(nodes), len(system.cells.places)))  # fmt: skip
+    ones, rows = np.ones(nodes.size, dtype=np.int32), np.arange(0, nodes.size + 1, 4)
+    corners = scipy.sparse.csr_array((ones, nodes.reshape(-1), rows), shape=(len(nodes), len(system.cells.places)))
     reached = corners[touched]
     for _ in range(RINGS - 1):
         reached = (reached @ corners.T) @ corners
@@ -103,7 +105,7 @@ def total_flux(system: CutSystem, field: CutField, condition: Condition) -> Floa
     """
     boundary, total = system.boundary, np.zeros(system.form.components)
     for component in boundary.chosen(condition):
-        at = BoundaryPoints.on(system.cells, boundary.pieces_with(condition, component))
+        at = boundary.points_of(condition, component)
         values = field.values[system.cells.nodes[at.element]]
         here = np.einsum("pqi,pi->pq", at.values, values[:, :, component])
         if isinstance(condition, Neumann):
@@ -113,7 +115,7 @@ def total_flux(system: CutSystem, field: CutField, condition: Condition) -> Floa
             penalty = (boundary.penalty[at.element] + boundary.inflow(at))[:, None]
             raw = np.einsum("pqjd,pjd->pq", boundary.flux(at)[:, :, component], values)
             flux = raw - penalty * (here - given)
-        else:
+        elif isinstance(condition, Robin):
             (coefficient,) = at.evaluate("coefficient", condition.coefficient, (component,), len(total))
             (outside,) = at.evaluate("outside", condition.outside, (component,), len(total))
             flux = coefficient * (outside - here)

@@ -13,18 +13,19 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from disol.errors import DisolError
-from disol.fields import Source, sample
+from disol.fields import Function, sample
 from disol.geometry.cut_cells import CutCells
 from disol.geometry.pieces import DEGREE, WHOLE
 from disol.grid import CORNERS, Grid
 
+ComponentSource = Function | Float[np.ndarray, "height width"] | float | None
 Coefficient = float | Float[np.ndarray, "height width"]
 Law = Float[np.ndarray, "*pixels component 2 component 2"]
 Locals = Float[np.ndarray, "element 4 component 4 component"]
 SMALLEST_PECLET = 1e-3  # below it coth Pe − 1/Pe is Pe/3 to seven digits
 
 
-def _products(one: Float[np.ndarray, "i k l"], other: Float[np.ndarray, "j k l"]) -> Float[np.ndarray, "i j 16"]:
+def _products(one: Float[np.ndarray, "i k l"], other: Float[np.ndarray, "j m n"]) -> Float[np.ndarray, "i j 16"]:
     """Multiply polynomials, given by their coefficients of x^k y^l, up to the degree of the moments."""
     product = np.zeros((len(one), len(other), DEGREE, DEGREE))
     for k, m in np.ndindex(one.shape[1:]):
@@ -53,7 +54,9 @@ N_SAMPLE = _products(SHAPES, SAMPLES)
 SLOPE_SAMPLE = np.stack([_products(slope, SAMPLES) for slope in SLOPES])
 
 
-def corner_functions(local: Float[np.ndarray, "*points 2"]) -> tuple[Float[np.ndarray, "*points 4"], Float[np.ndarray, "*points 2 4"]]:  # fmt: skip
+def corner_functions(
+    local: Float[np.ndarray, "*points 2"],
+) -> tuple[Float[np.ndarray, "*points 4"], Float[np.ndarray, "*points 2 4"]]:
     """Return N_i and ∂_a N_i at points from the top left corner of their element, in pixels."""
     x, y = local[..., 0, None], local[..., 1, None]
     across, down = np.concatenate([1 - x, x], axis=-1), np.concatenate([1 - y, y], axis=-1)
@@ -110,12 +113,12 @@ class Form:
 class Elements:
     """Some elements of a form: their moments and the coefficients of their pixels, each with an axis of 1 if shared."""
 
-    moments: Float[np.ndarray, "shared 16"]
-    law: Float[np.ndarray, "some component 2 component 2"]
-    velocity: Float[np.ndarray, "some 2"] | None
-    reaction: Float[np.ndarray, " some"]
-    density: Float[np.ndarray, " some"]
-    tau: Float[np.ndarray, " some"]
+    moments: Float[np.ndarray, "_ 16"]
+    law: Float[np.ndarray, "_ component 2 component 2"]
+    velocity: Float[np.ndarray, "_ 2"] | None
+    reaction: Float[np.ndarray, " _"]
+    density: Float[np.ndarray, " _"]
+    tau: Float[np.ndarray, " _"]
     h: float
 
     @classmethod
@@ -131,11 +134,13 @@ class Elements:
             velocity,
             on_elements(cells, "reaction", form.reaction, which),
             on_elements(cells, "density", form.density, which),
-            upwind_time(law[:, 0, :, 0], velocity, cells.grid.h) if form.upwind and velocity is not None else np.zeros(1),
+            upwind_time(law[:, 0, :, 0], velocity, cells.grid.h)
+            if form.upwind and velocity is not None
+            else np.zeros(1),
             cells.grid.h,
         )
 
-    def gradients(self) -> Float[np.ndarray, "shared 2 2 4 4"]:
+    def gradients(self) -> Float[np.ndarray, "_ 2 2 4 4"]:
         """∫ ∂_a N_i ∂_b N_j, [a, b, i, j]."""
         return np.tensordot(self.moments, SLOPE_SLOPE, (1, -1))
 
@@ -161,7 +166,7 @@ class Elements:
             added = added + self.h * (self.tau * self.reaction)[:, None, None] * np.swapaxes(advected, -1, -2)
         return matrix + added[:, :, None, :, None]
 
-    def test(self) -> Float[np.ndarray, "some 4 9"]:
+    def test(self) -> Float[np.ndarray, "_ 4 9"]:
         """∫ w_i φ_p, w = N + τ v · ∇N, with φ the biquadratic functions of 3 x 3 points."""
         test = self.h**2 * np.tensordot(self.moments, N_SAMPLE, (1, -1))
         if self.velocity is None or not self.tau.any():
@@ -169,7 +174,7 @@ class Elements:
         upwind = np.einsum("...a,...aip->...ip", self.velocity, np.tensordot(self.moments, SLOPE_SAMPLE, (1, -1)))
         return test + self.h * self.tau[:, None, None] * upwind
 
-    def _on_diagonal(self, weight: Float[np.ndarray, " some"], matrix: Float[np.ndarray, "shared 4 4"]) -> Locals:
+    def _on_diagonal(self, weight: Float[np.ndarray, " _"], matrix: Float[np.ndarray, "_ 4 4"]) -> Locals:
         return np.einsum("...,...ij,cd->...icjd", weight, matrix, np.eye(self.law.shape[1]))
 
 
@@ -199,8 +204,8 @@ def moments_of(cells: CutCells, which: Int[np.ndarray, " element"] | slice) -> F
 
 
 def upwind_time(
-    conductivity: Float[np.ndarray, "some 2 2"], velocity: Float[np.ndarray, "some 2"], h: float
-) -> Float[np.ndarray, " some"]:
+    conductivity: Float[np.ndarray, "_ 2 2"], velocity: Float[np.ndarray, "_ 2"], h: float
+) -> Float[np.ndarray, " _"]:
     """τ = h/(2|v|) (coth Pe − 1/Pe), Pe = h|v|/(2κ), κ the conductivity along v; 0 where nothing flows."""
     speed = np.hypot(*velocity.T)
     along = velocity / np.where(speed > 0, speed, 1.0)[:, None]
@@ -225,7 +230,7 @@ def element_matrices(cells: CutCells, form: Form, kind: Literal["stiffness", "ma
 
 
 def source_load(
-    cells: CutCells, form: Form, sources: Sequence[Source | float | None]
+    cells: CutCells, form: Form, sources: Sequence[ComponentSource]
 ) -> Float[np.ndarray, "element 4 component"]:
     """∫ w_i f of every element, of a source for each component: a function, one value per pixel, a number or None.
 

@@ -8,18 +8,26 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from disol.fem.cut_forms import Form, Locals, corner_functions, element_matrices, on_elements, source_load
+from disol.fem.cut_forms import (
+    ComponentSource,
+    Form,
+    Locals,
+    corner_functions,
+    element_matrices,
+    on_elements,
+    source_load,
+)
 from disol.fem.nitsche import Boundary, Condition
 from disol.fem.ordering import nested_dissection
 from disol.fem.rounding import report
 from disol.fem.solve import DirectSolver, one_thread
-from disol.fields import Source
-from disol.geometry.cut_cells import CutCells, cut_cells
+from disol.geometry.cut_cells import CutCells, cut
 from disol.geometry.region import Region
 from disol.grid import Grid
 
 Vector = Float[np.ndarray, " unknown"]
-Sources = Source | float | Sequence[Source | float | None] | None
+# Of one component its source, of several one for each.
+Sources = ComponentSource | Sequence[ComponentSource]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +40,9 @@ class CutField:
     cells: CutCells
     values: Float[np.ndarray, "unknown component"]
 
-    def at(self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> Float[np.ndarray, "component point"]:
+    def at(
+        self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
+    ) -> Float[np.ndarray, "component point"]:
         """Evaluate at points; NaN outside the domain."""
         element, local = self.cells.find(x, y)
         values = np.einsum("pi,pic->cp", corner_functions(local)[0], self.values[self.cells.nodes[element]])
@@ -63,7 +73,7 @@ class CutSystem:
     cells: CutCells
     form: Form
     boundary: Boundary
-    sources: Sequence[Source | float | None]
+    sources: Sequence[ComponentSource]
 
     @cached_property
     def _order(self) -> Int[np.ndarray, " unknown"]:
@@ -119,7 +129,7 @@ class CutSystem:
 
     @cached_property
     def load(self) -> Vector:
-        """b."""
+        """Return b."""
         load = np.empty(len(self._order))
         load[self._order] = self._assembled[1]
         return load
@@ -168,15 +178,15 @@ class _Scaled:
         return self.scale * solution
 
 
-def _by_component(sources: Sources, count: int) -> Sequence[Source | float | None]:
-    if count == 1 and not isinstance(sources, tuple | list):
-        return [sources]
-    return [None] * count if sources is None else sources
+def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:
+    if sources is None:
+        return [None] * count
+    return list(sources) if isinstance(sources, Sequence) else [sources]
 
 
 def discretise(
     region: Region, grid: Grid, form: Form, conditions: Sequence[Condition] = (), source: Sources = None
 ) -> CutSystem:
     """Discretise a form on a domain with true boundaries."""
-    cells = cut_cells(region, grid, [condition.arc for condition in conditions])
+    cells = cut(region, grid, [condition.arc for condition in conditions])
     return CutSystem(cells, form, Boundary(cells, form, tuple(conditions)), _by_component(source, form.components))

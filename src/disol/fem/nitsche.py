@@ -5,19 +5,20 @@ With t(u) = σ(u) n the conormal flux, or traction, the symmetric Nitsche terms 
     − ∫_D t(u) · w − ∫_D t(w) · u + ∫_D β u · w − ∫_{D, v·n<0} (v·n) u w
         = − ∫_D t(w) · g + ∫_D β g · w − ∫_{D, v·n<0} (v·n) g w,
 
-those of a flux q on N are ∫_N q · w on the right, and those of exchange t(u) = α (ū − u) on R are ∫_R α u · w on the left
-and ∫_R α ū · w on the right. Every other boundary has no flux, and no term.
+those of a flux q on N are ∫_N q · w on the right, and those of exchange t(u) = α (ū − u) on R are ∫_R α u · w on the
+left and ∫_R α ū · w on the right. Every other boundary has no flux, and no term.
 
 The penalty of an element K is β = max(2 Λ, 4 |C| / h), with Λ = max ∫_{D∩K} |t(w)|² / ∫_K C ∇w : ∇w over bilinear w:
 twice what makes the system positive definite. Half of it does not, and much more spoils the solution at ends of arcs.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import signature
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from disol import _checks as checks
 from disol.errors import DisolError
@@ -33,39 +34,38 @@ LOOSE = 1e-9  # a part of the domain held along less, in pixels, is not held
 _nodes, _weights = np.polynomial.legendre.leggauss(3)
 GAUSS_POINTS, GAUSS_WEIGHTS = 0.5 + 0.5 * _nodes, 0.5 * _weights  # on [0, 1], exact up to degree 5
 
-# A number, one for each component, or a function of x, y and the outward normal that returns either.
+# A number, one for each component, or a function of (x, y) or of (x, y, nx, ny), n outward, that returns either.
 BoundaryValue = float | Sequence[float] | Callable[..., object]
 
 
 @dataclass(frozen=True, eq=False)
-class Dirichlet:
-    """u = value on an arc, in all components or only in some."""
+class Condition:
+    """A condition on an arc of the boundary, for all components or only for some."""
 
     arc: Arc
+    components: tuple[int, ...] | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Dirichlet(Condition):
+    """u = value."""
+
     value: BoundaryValue = 0.0
-    components: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Neumann:
-    """n · C ∇u = flux on an arc: what flows in, or a traction (a force per length)."""
+class Neumann(Condition):
+    """n · C ∇u = flux: what flows in, or a traction (a force per length)."""
 
-    arc: Arc
     flux: BoundaryValue
-    components: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Robin:
-    """n · C ∇u = coefficient · (outside − u) on an arc: exchange with what is outside, or springs."""
+class Robin(Condition):
+    """n · C ∇u = coefficient · (outside − u): exchange with what is outside, or springs."""
 
-    arc: Arc
     coefficient: BoundaryValue
     outside: BoundaryValue = 0.0
-    components: tuple[int, ...] | None = None
-
-
-Condition = Dirichlet | Neumann | Robin
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class BoundaryPoints:
     slopes: Float[np.ndarray, "piece 3 2 4"]
 
     @classmethod
-    def on(cls, cells: CutCells, which: Bool[np.ndarray, " piece"]) -> "BoundaryPoints":
+    def on(cls, cells: CutCells, which: Int[np.ndarray, " some"]) -> "BoundaryPoints":
         """Put the points on some pieces."""
         pieces, element, h = cells.pieces, cells.element[which], cells.grid.h
         start, step = pieces.start[which][:, None], (pieces.end - pieces.start)[which][:, None]
@@ -98,17 +98,20 @@ class BoundaryPoints:
         weight = h * pieces.length[which][:, None] * GAUSS_WEIGHTS
         return cls(element, weight, h * points[..., 0], h * points[..., 1], pieces.normal[which], values, slopes / h)
 
-    def evaluate(self, name: str, value: BoundaryValue, chosen: Sequence[int], count: int) -> Float[np.ndarray, "chosen piece 3"]:
+    def evaluate(
+        self, name: str, value: BoundaryValue, chosen: Sequence[int], count: int
+    ) -> Float[np.ndarray, "chosen piece 3"]:
         """Evaluate a number, numbers or a function at the points, for the chosen of so many components."""
-        given = value
+        given: object = value
         if callable(value):
-            nx, ny = (np.broadcast_to(axis[:, None], self.x.shape) for axis in self.normal.T)
+            takes_normal = len(signature(value).parameters) == 4
+            normal = [np.broadcast_to(axis[:, None], self.x.shape) for axis in self.normal.T] if takes_normal else []
             try:
-                given = value(self.x, self.y, nx, ny)
+                given = value(self.x, self.y, *normal)
             except Exception as error:
                 raise DisolError(
-                    f"{name} must be a function of arrays x, y, nx and ny, but raised {type(error).__name__}: {error}. "
-                    "Write it with NumPy functions."
+                    f"{name} must be a function of arrays x and y, or of x, y, nx and ny, but raised "
+                    f"{type(error).__name__}: {error}. Write it with NumPy functions."
                 ) from error
         parts = list(given) if isinstance(given, tuple | list) else [given]
         if len(parts) not in (1, len(chosen), count):
@@ -136,10 +139,11 @@ class Boundary:
     conditions: tuple[Condition, ...]
 
     @cached_property
-    def kinds(self) -> dict[type, Int[np.ndarray, "component piece"]]:
+    def kinds(self) -> dict[type[Condition], Int[np.ndarray, "component piece"]]:
         """Number, by kind and component, of the condition on each piece; -1 where there is none."""
         pieces, count = self.cells.pieces, self.form.components
-        found = {kind: np.full((count, len(pieces.loop)), -1) for kind in (Dirichlet, Neumann, Robin)}
+        kinds: tuple[type[Condition], ...] = (Dirichlet, Neumann, Robin)
+        found = {kind: np.full((count, len(pieces.loop)), -1) for kind in kinds}
         for number, condition in enumerate(self.conditions):
             on_arc = condition.arc.covers(pieces.loop, pieces.place)
             for component in self.chosen(condition):
@@ -156,12 +160,10 @@ class Boundary:
             raise DisolError(f"Components of a condition are among 0 to {count - 1}, got {chosen}.")
         return chosen
 
-    def pieces_with(self, condition: Condition, component: int) -> Bool[np.ndarray, " piece"]:
-        """Mark the pieces where a condition holds for a component."""
-        return self.kinds[type(condition)][component] == self._number(condition)
-
-    def _number(self, condition: Condition) -> int:
-        return next(number for number, each in enumerate(self.conditions) if each is condition)
+    def points_of(self, condition: Condition, component: int) -> BoundaryPoints:
+        """Return the points where a condition holds for a component."""
+        number = next(number for number, each in enumerate(self.conditions) if each is condition)
+        return BoundaryPoints.on(self.cells, np.flatnonzero(self.kinds[type(condition)][component] == number))
 
     def flux(self, at: BoundaryPoints) -> Float[np.ndarray, "piece 3 component 4 component"]:
         """t_c(N_j e_d) = n_a C_cadb ∂_b N_j at points, [c, j, d]."""
@@ -177,11 +179,14 @@ class Boundary:
     @cached_property
     def penalty(self) -> Float[np.ndarray, " element"]:
         """β of each element, 0 of those without values."""
-        held = self.kinds[Dirichlet] >= 0
-        at = BoundaryPoints.on(self.cells, held.any(axis=0))
-        fluxes = self.flux(at) * held.T[held.any(axis=0)][:, None, :, None, None]
+        held = self.kinds[Dirichlet].T >= 0
+        which = np.flatnonzero(held.any(axis=1))
+        at = BoundaryPoints.on(self.cells, which)
+        fluxes = self.flux(at) * held[which][:, None, :, None, None]
         touched, place = np.unique(at.element, return_inverse=True)
-        traces = add_up(place, np.einsum("pq,pqcid,pqcje->pidje", at.weight, fluxes, fluxes, optimize=True), len(touched))
+        traces = add_up(
+            place, np.einsum("pq,pqcid,pqcje->pidje", at.weight, fluxes, fluxes, optimize=True), len(touched)
+        )
         elements = Elements.of(self.cells, self.form, touched)
         size = np.abs(elements.law).max(axis=(1, 2, 3, 4))
         largest = _largest_ratio(traces, elements.energy(), elements.moments)
@@ -192,15 +197,16 @@ class Boundary:
     def require_support(self) -> None:
         """Require that values or exchange hold every connected part of the domain against motions without energy."""
         count = self.form.components
-        holds = (self.kinds[Dirichlet] >= 0) | (self.kinds[Robin] >= 0)
-        at = BoundaryPoints.on(self.cells, holds.any(axis=0))
+        holds = ((self.kinds[Dirichlet] >= 0) | (self.kinds[Robin] >= 0)).T
+        which = np.flatnonzero(holds.any(axis=1))
+        at = BoundaryPoints.on(self.cells, which)
         parts = self.cells.parts()
         motions = np.zeros((len(at.element), 3, count, 2 * count - 1))  # translations, and of two components a rotation
         for component in range(count):
             motions[:, :, component, component] = 1
         if count == 2:
             motions[:, :, 0, 2], motions[:, :, 1, 2] = 0.5 - at.y, at.x - 0.5
-        felt = motions * holds.T[holds.any(axis=0)][:, None, :, None]
+        felt = motions * holds[which][:, None, :, None]
         total = add_up(parts[at.element], np.einsum("pq,pqck,pqcl->pkl", at.weight, felt, felt), int(parts.max()) + 1)
         smallest = np.linalg.eigvalsh(total)[:, 0]
         loose = np.flatnonzero(smallest <= LOOSE * self.cells.grid.h)
@@ -216,9 +222,9 @@ class Boundary:
         """Add the terms of all conditions to the matrices and loads of elements, in place."""
         for condition in self.conditions:
             for component in self.chosen(condition):
-                which = self.pieces_with(condition, component)
-                if which.any():
-                    self._add(condition, component, BoundaryPoints.on(self.cells, which), matrices, loads)
+                at = self.points_of(condition, component)
+                if len(at.element):
+                    self._add(condition, component, at, matrices, loads)
 
     def _add(
         self,
@@ -233,7 +239,7 @@ class Boundary:
         if isinstance(condition, Neumann):
             (flux,) = at.evaluate("flux", condition.flux, (component,), count)
             load[:, :, component] = np.einsum("pq,pq,pqi->pi", at.weight, flux, at.values)
-        else:
+        elif isinstance(condition, Dirichlet | Robin):
             if isinstance(condition, Robin):
                 (square,) = at.evaluate("coefficient", condition.coefficient, (component,), count)
                 (value,) = at.evaluate("outside", condition.outside, (component,), count)
@@ -245,7 +251,9 @@ class Boundary:
                 matrix[:, :, component] -= consistency
                 matrix[:, :, :, :, component] -= consistency.transpose(0, 2, 3, 1)
                 load -= np.einsum("pq,pq,pqjd->pjd", at.weight, value, flux)
-            matrix[:, :, component, :, component] += np.einsum("pq,pqi,pqj->pij", at.weight * square, at.values, at.values)
+            matrix[:, :, component, :, component] += np.einsum(
+                "pq,pqi,pqj->pij", at.weight * square, at.values, at.values
+            )
             load[:, :, component] += np.einsum("pq,pqi->pi", at.weight * square * value, at.values)
         touched, place = np.unique(at.element, return_inverse=True)
         matrices[touched] += add_up(place, matrix, len(touched))

@@ -41,7 +41,7 @@ class Component:
         """Return the open intervals of a side (0 top, 1 right, 2 bottom, 3 left), along x or y."""
         found = []
         for start, stop in self.gaps:
-            for lap in (side, side + 4):
+            for lap in (float(side), side + 4.0):
                 low, high = max(start, lap) - lap, min(stop, lap + 1) - lap
                 if low < high:
                     found.append((low, high) if side < 2 else (1 - high, 1 - low))
@@ -67,7 +67,7 @@ def find_runs(pieces: Pieces) -> Bool[np.ndarray, " piece"]:
     return starts
 
 
-def crowded(pieces: Pieces, starts: Bool[np.ndarray, " piece"], width: int) -> list[Int[np.ndarray, " piece"]]:
+def crowded(pieces: Pieces, starts: Bool[np.ndarray, " piece"], width: int) -> list[Int[np.ndarray, " _"]]:
     """Return the pieces of every pixel with more than one run or closed loop, in the order of the loops."""
     flat = pieces.cell @ [1, width]
     closed = np.bincount(pieces.loop, starts) == 0
@@ -82,7 +82,7 @@ def crowded(pieces: Pieces, starts: Bool[np.ndarray, " piece"], width: int) -> l
 
 
 def components(
-    pieces: Pieces, own: Int[np.ndarray, " piece"], starts: Bool[np.ndarray, " piece"], surrounded: bool
+    pieces: Pieces, own: Int[np.ndarray, " own"], starts: Bool[np.ndarray, " piece"], surrounded: bool
 ) -> list[Component]:
     """Find the components of the pixel that holds some pieces.
 
@@ -96,7 +96,8 @@ def components(
     for first in map(int, left):
         if first not in mine:
             continue
-        run, piece = [], first
+        run: list[int] = []
+        piece = first
         while piece in mine and not (run and starts[piece]):
             run.append(piece)
             mine.remove(piece)
@@ -113,7 +114,7 @@ def components(
     while unused:
         first = here = unused.pop(0)
         group: list[int] = []
-        points: list[Float[np.ndarray, "2"]] = []
+        points: list[Float[np.ndarray, 2]] = []
         gaps = []
         while True:
             group += through[here]

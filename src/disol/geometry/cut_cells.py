@@ -9,7 +9,9 @@ across its longest open side, whose function is continued into it; nothing is lo
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -19,7 +21,7 @@ from disol.errors import DisolError
 from disol.geometry.cell_components import Component, components, crowded, find_runs
 from disol.geometry.pieces import DEGREE, WHOLE, Covered, Pieces, cover, split_loops
 from disol.geometry.region import Arc, Region, winds_around
-from disol.grid import CORNERS, Grid, sum_at_nodes
+from disol.grid import CORNERS, Grid
 
 SMALLEST = 1e-3  # of a pixel; smaller elements are merged, larger thresholds keep stresses from converging
 NOTHING = 1e-8  # of a pixel: a part of the domain that consists of smaller elements is left out
@@ -80,7 +82,7 @@ class CutCells:
     def find(
         self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
     ) -> tuple[Int[np.ndarray, " point"], Float[np.ndarray, "point 2"]]:
-        """Return the element at each point, -1 outside the domain, and the point from its top left corner, in pixels."""
+        """Return the element at each point, -1 outside the domain, and the point in pixels from its top left corner."""
         points = np.stack([x, y], axis=1) / self.grid.h
         column, row = np.clip(np.floor(points).astype(int), 0, [self.grid.width - 1, self.grid.height - 1]).T
         element = np.where(self.region.contains(x, y), self.element_at[row, column], -1)
@@ -92,17 +94,17 @@ class CutCells:
         return element, points - self.corner[element]
 
 
-def cut_cells(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
+def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
     """Cut the pixels of a grid at the boundary of a domain, and split that at the ends of arcs."""
     for arc in arcs:
         if arc.loop >= len(region.loops):
             raise DisolError(f"The domain has loops 0 to {len(region.loops) - 1}, got an arc of loop {arc.loop}.")
     pieces = split_loops(region, grid, arcs)
-    for number, loop in enumerate(region.loops):
-        cells = pieces.cell[pieces.loop == number]
+    for loop_number, loop in enumerate(region.loops):
+        cells = pieces.cell[pieces.loop == loop_number]
         if (cells == cells[:1]).all() and 0 < loop.signed_area < 0.99 * grid.h**2:  # that of a pixel is a whole element
             raise DisolError(
-                f"Loop {number} lies inside one pixel of a grid of {grid.height} x {grid.width}. "
+                f"Loop {loop_number} lies inside one pixel of a grid of {grid.height} x {grid.width}. "
                 "Use a finer grid, or a larger domain."
             )
     covered = cover(pieces, grid)
@@ -133,7 +135,7 @@ def cut_cells(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
             number[row, column] = max(numbers, key=lambda its: moments[its, 0, 0])
             parted[row, column] = list(zip(found, numbers, strict=True))
     if parted:
-        sides = _between_components(sides, corner, parted)
+        sides = _between_components(sides, parted)
     nodes = _shared_corners(corner, sides, grid)
     owner = _merge_slivers(corner, moments, sides)
     # Keep what is its own owner, cut elements first, and the unknowns at its corners, row by row.
@@ -167,8 +169,7 @@ def cut_cells(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Sides:
+class _Sides(NamedTuple):
     """Open sides between two elements: the left or upper one, the other one, the axis across, the open length."""
 
     one: Int[np.ndarray, " side"]
@@ -186,34 +187,27 @@ def _open_sides(covered: Covered, number: Int[np.ndarray, "height width"]) -> _S
     return _Sides(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
 
-def _between_components(
-    sides: _Sides, corner: Int[np.ndarray, "element 2"], parted: dict[tuple[int, int], list[tuple[Component, int]]]
-) -> _Sides:
+def _between_components(sides: _Sides, parted: dict[tuple[int, int], list[tuple[Component, int]]]) -> _Sides:
     """Replace the open sides of pixels with several components by those between components that meet there."""
-    found = {its[0][1]: its for its in parted.values()}
+    found = {components[0][1]: components for components in parted.values()}
     concerned = np.isin(sides.one, list(found)) | np.isin(sides.other, list(found))
-    everywhere = [(0.0, 1.0)]
+
+    def openings(element: int, side: int) -> list[tuple[int, list[tuple[float, float]]]]:
+        parts = [(number, component.on_side(side)) for component, number in found.get(element, ())]
+        return parts or [(element, [(0.0, 1.0)])]
+
     added = []
-    for side in np.flatnonzero(concerned):
-        one, other, axis = int(sides.one[side]), int(sides.other[side]), int(sides.axis[side])
+    for one, other, axis, length in zip(*(each[concerned].tolist() for each in sides), strict=True):
         here, there = (1, 3) if axis == 0 else (2, 0)
-        for mine, its_number in [(part.on_side(here), number) for part, number in found.get(one, ())] or [
-            (everywhere, one)
-        ]:
-            for its, other_number in [(part.on_side(there), number) for part, number in found.get(other, ())] or [
-                (everywhere, other)
-            ]:
-                shared = sum(max(0.0, min(b, d) - max(a, c)) for a, b in mine for c, d in its)
-                if shared > CLOSED:
-                    added.append((its_number, other_number, axis, min(shared, float(sides.length[side]))))
-    kept = ~concerned
-    columns = list(zip(*added, strict=True)) or [(), (), (), ()]
+        for mine, its in product(openings(one, here), openings(other, there)):
+            shared = sum(max(0.0, min(b, d) - max(a, c)) for (a, b), (c, d) in product(mine[1], its[1]))
+            if shared > CLOSED:
+                added.append((mine[0], its[0], axis, min(shared, length)))
+    new = np.array(added).reshape(-1, 4).T
     return _Sides(
         *(
-            np.concatenate([getattr(sides, name)[kept], np.array(column, dtype=kind)])
-            for name, column, kind in zip(
-                ("one", "other", "axis", "length"), columns, (int, int, int, float), strict=True
-            )
+            np.concatenate([each[~concerned], column.astype(each.dtype)])
+            for each, column in zip(sides, new, strict=True)
         )
     )
 
@@ -232,7 +226,8 @@ def _shared_corners(corner: Int[np.ndarray, "element 2"], sides: _Sides, grid: G
     flat = node.reshape(-1)
     size = columns * (grid.height + 1)
     loose = np.bincount(flat, minlength=size) - np.bincount(flat[one], minlength=size) > 1
-    loose[node[_shares_pixel(corner, grid)]] = True
+    pixel = corner @ [1, grid.width]
+    loose[node[np.bincount(pixel)[pixel] > 1]] = True  # several components of one pixel
     twins = np.zeros(len(flat), dtype=int)
     at_loose = np.flatnonzero(loose[flat])
     if len(at_loose):
@@ -247,11 +242,6 @@ def _shared_corners(corner: Int[np.ndarray, "element 2"], sides: _Sides, grid: G
         _, first, of_node = np.unique(groups[:, 0], return_index=True, return_inverse=True)
         twins[at_loose] = (np.arange(len(groups)) - first[of_node])[group.reshape(-1)]
     return (flat * (1 + int(twins.max())) + twins).reshape(-1, 4)
-
-
-def _shares_pixel(corner: Int[np.ndarray, "element 2"], grid: Grid) -> Int[np.ndarray, " element"]:
-    flat = corner @ [1, grid.width]
-    return np.flatnonzero(np.bincount(flat, minlength=grid.width * grid.height)[flat] > 1)
 
 
 def _merge_slivers(

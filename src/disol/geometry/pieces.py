@@ -5,7 +5,7 @@ normal is (dy, −dx), normalised. A piece along a grid line belongs to the pixe
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,6 +54,12 @@ class Pieces:
         dx, dy = (self.end - self.start).T / self.length
         return np.stack([dy, -dx], axis=1)
 
+    @cached_property
+    def on_columns(self) -> Bool[np.ndarray, " piece"]:
+        """Whether they run along a vertical grid line."""
+        x = self.start[:, 0]
+        return (x == self.end[:, 0]) & (x == np.round(x))
+
     def some(self, which: Bool[np.ndarray, " piece"]) -> "Pieces":
         """Return the marked pieces, as if the others were not there."""
         following = self.following
@@ -84,7 +90,7 @@ def split_loops(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> Pieces:
     fraction = np.concatenate([loop.arc_lengths[:-1] / loop.arc_lengths[-1] for loop in loops])
     share = np.concatenate([np.diff(loop.arc_lengths) / loop.arc_lengths[-1] for loop in loops])
 
-    sides, places, found = [np.arange(len(points))], [np.zeros(len(points))], [points]
+    splits = [(np.arange(len(points)), np.zeros(len(points)), points)]  # side, share of it before the point, point
     for axis in (0, 1):
         one, other = points[:, axis], points[successor, axis]
         first, last = np.floor(np.minimum(one, other)) + 1, np.ceil(np.maximum(one, other)) - 1  # lines between them
@@ -94,14 +100,14 @@ def split_loops(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> Pieces:
         t = (line - one[side]) / step[side, axis]
         crossing = _snapped(points[side] + t[:, None] * step[side])
         crossing[:, axis] = line
-        sides.append(side), places.append(t), found.append(crossing)
+        splits.append((side, t, crossing))
     breaks = [(arc.loop, end % 1.0) for arc in arcs if arc.end - arc.start < 1 for end in (arc.start, arc.end)]
     for loop, end in dict.fromkeys(breaks):
         first = ends[loop] - sizes[loop]
         side = first + np.searchsorted(fraction[first : ends[loop]], end, side="right") - 1
         t = (end - fraction[side]) / share[side]
-        sides.append(side[None]), places.append(t[None]), found.append((points[side] + t * step[side])[None])
-    side, t, split = (np.concatenate(each) for each in (sides, places, found))
+        splits.append((side[None], t[None], (points[side] + t * step[side])[None]))
+    side, t, split = (np.concatenate(each) for each in zip(*splits, strict=True))
     order = np.lexsort((t, side))
     is_break = (np.arange(len(side)) >= len(side) - len(dict.fromkeys(breaks)))[order]
     side, t, split = side[order], t[order], split[order]
@@ -184,17 +190,16 @@ def cover(pieces: Pieces, grid: Grid) -> Covered:
     cells = np.flatnonzero(cut)
     number = np.cumsum(cut) - 1
     # A piece along a vertical line adds nothing of its own: χ knows it.
-    on_line = (pieces.start[:, 0] == pieces.end[:, 0]) & (pieces.start[:, 0] == np.round(pieces.start[:, 0]))
+    on_line = pieces.on_columns
     curved = green(pieces.start[~on_line], pieces.end[~on_line], pieces.cell[~on_line])
     moments = winding.reshape(-1)[cells, None, None] * WHOLE
     moments += add_up(number[flat[~on_line]], curved, len(cells))
     moments += add_up(number[ends_right.cell], ends_right.inside[:, None, :] * WHOLE, len(cells))
-    right = _open_sides(winding, ends_right, on_line, pieces, grid)
+    right = _open_sides(winding, ends_right, pieces, grid)
     # Mirrored at the diagonal, bottom sides are right sides; mirrored loops run the other way round.
-    mirrored = Pieces(pieces.end[:, ::-1], pieces.start[:, ::-1], pieces.following, pieces.loop, pieces.place, pieces.cell[:, ::-1])  # fmt: skip
+    mirrored = replace(pieces, start=pieces.end[:, ::-1], end=pieces.start[:, ::-1], cell=pieces.cell[:, ::-1])
     turned = Grid(grid.width, grid.height)
-    on_line = (mirrored.start[:, 0] == mirrored.end[:, 0]) & (mirrored.start[:, 0] == np.round(mirrored.start[:, 0]))
-    below = _open_sides(*_along_columns(mirrored, turned), on_line, mirrored, turned).T
+    below = _open_sides(*_along_columns(mirrored, turned), mirrored, turned).T
     return Covered(winding, cut.reshape(grid.pixels), moments, right, below)
 
 
@@ -209,34 +214,36 @@ class _Ends:
 def _along_columns(pieces: Pieces, grid: Grid) -> tuple[Float[np.ndarray, "height width"], _Ends]:
     """Sum up crossings of vertical grid lines from above: where pieces arrive from the left, the domain begins."""
     moves = pieces.start[:, 0] != pieces.end[:, 0]
-    points, signs = [], []
-    for point, sign in ((pieces.end, 1.0), (pieces.start, -1.0)):
+    cells, heights, signs = [], [], []
+    for point, one in ((pieces.end, 1.0), (pieces.start, -1.0)):
         hits = moves & (point[:, 0] == pieces.cell[:, 0] + 1)
-        points.append(point[hits]), signs.append(np.full(int(hits.sum()), sign))
-    (x, y), sign = np.concatenate(points).T, np.concatenate(signs)
-    column, row = x.astype(int) - 1, np.minimum(y.astype(int), grid.height - 1)
-    jumps = np.bincount((row + 1) * grid.width + column, sign, (grid.height + 1) * grid.width)
-    winding = np.cumsum(jumps.reshape(-1, grid.width), axis=0)[:-1]
-    inside = sign[:, None] * (1 - (y - row)[:, None] ** np.arange(1, DEGREE + 1))
-    return winding, _Ends(row * grid.width + column, inside)
+        cells.append(pieces.cell[hits] @ [1, grid.width])
+        heights.append(point[hits, 1] - pieces.cell[hits, 1])
+        signs.append(np.full(int(hits.sum()), one))
+    cell, height, sign = (np.concatenate(each) for each in (cells, heights, signs))
+    jumps = np.bincount(cell + grid.width, sign, (grid.height + 1) * grid.width)
+    winding = np.cumsum(jumps.reshape(-1, grid.width), axis=0, dtype=float)[:-1]
+    return winding, _Ends(cell, sign[:, None] * (1 - height[:, None] ** np.arange(1, DEGREE + 1)))
 
 
 def _open_sides(
     winding: Float[np.ndarray, "height width"],
     ends: _Ends,
-    on_line: Bool[np.ndarray, " piece"],
     pieces: Pieces,
     grid: Grid,
 ) -> Float[np.ndarray, "height width"]:
     """∫ χ over the right side of every pixel, less the pieces along it that bound the domain there."""
-    bounding = on_line & (pieces.start[:, 0] == pieces.cell[:, 0] + 1)
+    bounding = pieces.on_columns & (pieces.start[:, 0] == pieces.cell[:, 0] + 1)
     cells = np.concatenate([ends.cell, pieces.cell[bounding] @ [1, grid.width]])
     lengths = np.concatenate([ends.inside[:, 0], -pieces.length[bounding]])
     return winding + np.bincount(cells, lengths, winding.size).reshape(winding.shape)
 
 
-def add_up(index: Int[np.ndarray, " item"], values: Float[np.ndarray, "item *shape"], size: int) -> Float[np.ndarray, "size *shape"]:  # fmt: skip
+def add_up(
+    index: Int[np.ndarray, " item"], values: Float[np.ndarray, "item *shape"], size: int
+) -> Float[np.ndarray, "{size} *shape"]:
     """Add up the values that belong to each index below a size."""
     width = int(np.prod(values.shape[1:]))
     flat = index[:, None] * width + np.arange(width)
-    return np.bincount(flat.reshape(-1), values.reshape(-1), size * width).reshape(size, *values.shape[1:])
+    total = np.bincount(flat.reshape(-1), values.reshape(-1), size * width).astype(float, copy=False)  # int if empty
+    return total.reshape(size, *values.shape[1:])

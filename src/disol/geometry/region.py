@@ -6,18 +6,19 @@ screen (x to the right, y downwards): ½ ∮ x dy − y dx is positive of an out
 
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from disol._checks import number, whole_number
+from disol import _checks as checks
 from disol.errors import DisolError
 from disol.geometry.boundary import trace_sides
 from disol.geometry.curve import Curve, Geometry, next_points
 from disol.grid import CORNERS, Grid
 
 TOUCHING = 1e-12  # sides of loops that are closer, in units of the square, touch
-SMALLEST_AREA = 1e-9  # of a loop, relative to the square of its length
+SMALLEST_WIDTH = 1e-9  # of a loop, in units of the square
 MOST_PAIRS = 1_000_000  # of sides that are compared at a time
 
 Points = Float[np.ndarray, "point 2"]
@@ -32,8 +33,8 @@ class Arc:
     end: float = 1.0
 
     def __post_init__(self) -> None:
-        whole_number("loop of an arc", self.loop)
-        start, end = number("start of an arc", self.start), number("end of an arc", self.end)
+        checks.whole_number("loop of an arc", self.loop)
+        start, end = checks.number("start of an arc", self.start), checks.number("end of an arc", self.end)
         if not 0 <= start <= 1 or not start < end <= start + 1:
             raise DisolError(
                 "An arc goes from a fraction of its loop in [0, 1] to a larger one, at most one loop further, "
@@ -65,11 +66,11 @@ class Region:
             return
         loops = [_cleaned(number, loop.points) for number, loop in enumerate(self.loops)]
         _require_apart(loops)
-        around = [
-            sum(winds_around(other, loop.points[:1])[0] for other in loops if other is not loop) for loop in loops
-        ]
-        turned = tuple(loop.oriented(depth % 2 == 0) for loop, depth in zip(loops, around, strict=True))
-        object.__setattr__(self, "loops", turned)
+        turned = []
+        for loop in loops:
+            around = [bool(winds_around(other, loop.points[:1])[0]) for other in loops if other is not loop]
+            turned.append(loop.oriented(clockwise=sum(around) % 2 == 0))
+        object.__setattr__(self, "loops", tuple(turned))
 
     @classmethod
     def from_geometry(cls, geometry: Geometry) -> "Region":
@@ -81,9 +82,13 @@ class Region:
         return region
 
     @classmethod
-    def from_polygons(cls, polygons: Sequence[Points]) -> "Region":
-        """Take polygons in any order and direction; one inside an odd number of others is a hole."""
-        return cls(tuple(Curve(np.asarray(points, dtype=float)) for points in polygons))
+    def from_polygons(cls, polygons: Sequence[Any]) -> "Region":
+        """Take polygons [point, 2] in any order and direction; one inside an odd number of others is a hole."""
+        loops = [checks.as_float("A polygon", checks.real_numbers("A polygon", points)) for points in polygons]
+        for points in loops:
+            if points.ndim != 2 or points.shape[1] != 2:
+                raise DisolError(f"A polygon must be an array [point, 2], got shape {points.shape}.")
+        return cls(tuple(map(Curve, loops)))
 
     @classmethod
     def from_mask(cls, mask: Bool[np.ndarray, "height width"]) -> "Region":
@@ -119,12 +124,10 @@ def arcs_of_pixels(mask: Bool[np.ndarray, "height width"], marked: Bool[np.ndarr
 
 def _cleaned(number: int, points: Points) -> Curve:
     """Drop points that repeat the one before them, and require a polygon with an area."""
-    if not np.isfinite(points).all():
-        raise DisolError(f"Loop {number} has coordinates that are not finite. Replace them.")
-    curve = Curve(points[(points != np.roll(points, 1, axis=0)).any(axis=1)])
-    if len(curve.points) < 3 or abs(curve.signed_area) < SMALLEST_AREA * curve.arc_lengths[-1] ** 2:
+    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
+    if len(points) < 3 or np.linalg.svd(points - points.mean(axis=0), compute_uv=False)[1] < SMALLEST_WIDTH:
         raise DisolError(f"Loop {number} has no area: its points lie on one line. Move or drop it.")
-    return curve
+    return Curve(points)
 
 
 def winds_around(loop: Curve, points: Points) -> Bool[np.ndarray, " point"]:
@@ -144,16 +147,19 @@ def _require_apart(loops: Sequence[Curve]) -> None:
     """Require that no two sides of loops cross or touch, but those that follow each other at their common point."""
     starts = np.concatenate([loop.points for loop in loops])
     ends = np.concatenate([next_points(loop.points) for loop in loops])
-    sizes = [len(loop.points) for loop in loops]
+    sizes = np.array([len(loop.points) for loop in loops])
     loop = np.repeat(np.arange(len(loops)), sizes)
-    following = np.concatenate([first + next_points(np.arange(size)) for first, size in zip(np.cumsum([0, *sizes]), sizes, strict=False)])  # fmt: skip
+    last = np.cumsum(sizes) - 1
+    following = np.arange(1, len(starts) + 1)
+    following[last] = last + 1 - sizes
     step = ends - starts
     length = np.hypot(*step.T)
     # A side that turns back runs along the one before it.
     after = step[following]
     turns_back = (np.abs(_cross(step, after)) <= TOUCHING * length) & ((step * after).sum(axis=1) < 0)
     if turns_back.any():
-        _refuse(loop[turns_back][0], loop[turns_back][0], starts[following][turns_back][0])
+        here = np.flatnonzero(turns_back)[0]
+        _refuse(int(loop[here]), int(loop[here]), ends[here])
     low, high = np.minimum(starts, ends) - TOUCHING, np.maximum(starts, ends) + TOUCHING
     for one, other in _overlapping(low, high):
         apart = (following[one] == other) | (following[other] == one)
@@ -164,7 +170,7 @@ def _require_apart(loops: Sequence[Curve]) -> None:
             apart |= (np.minimum(first, last) > margin) | (np.maximum(first, last) < -margin)
         if not apart.all():
             pair = np.flatnonzero(~apart)[0]
-            _refuse(loop[one[pair]], loop[other[pair]], starts[one[pair]])
+            _refuse(int(loop[one[pair]]), int(loop[other[pair]]), starts[one[pair]])
 
 
 def _refuse(one: int, other: int, near: Float[np.ndarray, "2"]) -> None:
