@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_PROBLEM = "poisson"
 DEFAULT_FOLDER = Path("solution")
 FILES = ("solution.png", "solution.npz", "solution.gif")
+TRUE_FILES = ("true-boundary.png", "true-boundary.npz")
 MOST_FRAMES = 50  # of an animation
 _GIVEN = "What is given"
 
@@ -120,6 +122,13 @@ def solve(
             "need it: their size comes from it.",
         ),
     ] = True,
+    distance: Annotated[
+        bool,
+        typer.Option(
+            "--distance/--no-distance",
+            help="Estimate the distance to the PDE of the solution on the true boundary, on a twice finer grid.",
+        ),
+    ] = True,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to; a new one, solution or solution-2, ..., unless given.")
     ] = None,
@@ -186,7 +195,14 @@ def solve(
         started = perf_counter()
         found = surrogate.verify(case) if exact else surrogate.predict(case)
         seconds = perf_counter() - started
+        true, missing = None, ""
+        if exact and case.problem.has_form:
+            with _silenced_decoders():
+                true, missing = solve_true(case, geometry, seed, texts)
         written = write(surrogate, found, folder, animation)
+        if true is not None:
+            written += write_true(true.solution, folder)
+        told = "" if true is None else true.describe(found.exact, distance)
     print_rows(
         [
             ("problem", f"{case.problem}: {case.problem.equation}"),
@@ -198,9 +214,11 @@ def solve(
         ]
     )
     typer.echo()
-    print_table(results(found, seconds))
+    print_table(results(found, seconds, true))
     typer.echo()
-    notes = [*case.notes, *(str(warning.message) for warning in caught)]
+    if told:
+        typer.echo(f"{told}\n")
+    notes = [*case.notes, *(str(warning.message) for warning in caught), *([missing] if missing else [])]
     if case.times is not None and len(case.times) > MOST_TIMES:
         notes.append(
             f"solution.png shows {MOST_TIMES} of the {len(case.times)} times, the other files show all of them"
@@ -230,12 +248,57 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
         while (folder := DEFAULT_FOLDER if number == 1 else Path(f"{DEFAULT_FOLDER}-{number}")).exists():
             number += 1
         return folder
-    if not overwrite and any((out / name).exists() for name in FILES):
+    if not overwrite and any((out / name).exists() for name in (*FILES, *TRUE_FILES)):
         raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
     return out
 
 
-def results(found: "Verification | Solution", seconds: float) -> "Table":
+@dataclass(frozen=True)
+class OnTrueBoundary:
+    """The solution of the same case on its true boundary, and the seconds it took."""
+
+    solution: "Solution"
+    seconds: float
+
+    def describe(self, pixels: "Solution", with_distance: bool) -> str:
+        """Say how far the solution on pixels is from it, and how far it is from that of the PDE."""
+        from disol.viz.errors import percent, relative_error
+
+        away = percent(relative_error(pixels.field, self.solution.field))
+        told = f"Exact for pixels is {away} from the solution on the true boundary"
+        if not with_distance:
+            return f"{told}."
+        staircase = " for this staircase of pixels" if self.solution.case.boundary == "edges" else ""
+        return f"{told}, and that about {percent(self.solution.estimate_distance())} from the PDE{staircase}."
+
+
+def solve_true(
+    case: "Case", geometry: str, seed: int | None, texts: dict[str, str]
+) -> tuple[OnTrueBoundary | None, str]:
+    """Solve a case on its true boundary, or say why that cannot be done."""
+    from disol.problems import read_case, solve_exact
+
+    try:
+        true = read_case(
+            case.problem, geometry, conventions="physical", resolution=case.grid.height, seed=seed, **texts
+        )
+        started = perf_counter()
+        return OnTrueBoundary(solve_exact(true), perf_counter() - started), ""
+    except DisolError as error:
+        return None, f"not solved on its true boundary: {error}"
+
+
+def write_true(solution: "Solution", folder: Path) -> list[Path]:
+    """Write the picture and the arrays of the solution on the true boundary."""
+    from disol.viz import plot_solution, save_figure
+
+    picture, arrays = (folder / name for name in TRUE_FILES)
+    save_figure(plot_solution(solution, managed=False), picture)
+    solution.save(arrays)
+    return [picture, arrays]
+
+
+def results(found: "Verification | Solution", seconds: float, true: OnTrueBoundary | None) -> "Table":
     """Return what was found as a table; a prediction alone took so long."""
     from rich.table import Column, Table
 
@@ -254,7 +317,9 @@ def results(found: "Verification | Solution", seconds: float) -> "Table":
         return table
     known, times = [percent(float(verified.error)), percent(amplitude_error(verified))], verified.seconds
     table.add_row("predicted", sizes(prediction), *known, duration(times["network"]), prediction.device)
-    table.add_row("exact", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
+    table.add_row("exact for pixels", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
+    if true is not None:
+        table.add_row("true boundary", sizes(true.solution), "", "", duration(true.seconds), true.solution.device)
     return table
 
 

@@ -108,7 +108,10 @@ class Region:
 
 
 def arcs_of_pixels(mask: Bool[np.ndarray, "height width"], marked: Bool[np.ndarray, "height width"]) -> tuple[Arc, ...]:
-    """Return the arcs of the staircase of a mask that run along the outer sides of its marked pixels."""
+    """Return the arcs of the staircase of a mask that run along the outer sides of its marked pixels.
+
+    A run of several pixels does not end around a corner: pixels that mark one side of a rectangle mark no other.
+    """
     arcs = []
     for loop, walk in enumerate(trace_sides(mask)):
         on = marked[walk[:, 1], walk[:, 2]]
@@ -117,9 +120,29 @@ def arcs_of_pixels(mask: Bool[np.ndarray, "height width"], marked: Bool[np.ndarr
             continue
         starts = np.flatnonzero(on & ~np.roll(on, 1))
         for start in starts.tolist():
-            length = int(np.argmin(np.roll(on, -start)))
-            arcs.append(Arc(loop, start / len(walk), (start + length) / len(walk)))
+            run = np.arange(start, start + int(np.argmin(np.roll(on, -start)))) % len(walk)
+            first, last = _without_corners(walk[run])
+            arcs.append(
+                Arc(
+                    loop,
+                    (start + first) / len(walk) % 1.0,
+                    (start + first) / len(walk) % 1.0 + (last - first) / len(walk),
+                )
+            )
     return tuple(arcs)
+
+
+def _without_corners(run: Int[np.ndarray, "side 3"]) -> tuple[int, int]:
+    """Return the first side of a run, given by direction and pixel, and that after its last, without its corners.
+
+    What the pixels at its ends have on other sides than the one towards the rest of the run is left out.
+    """
+    pixels = (run[1:, 1:] != run[:-1, 1:]).any(axis=1)  # where the next pixel begins
+    if not pixels.any():
+        return 0, len(run)
+    first, last = int(np.argmax(pixels)), len(run) - 1 - int(np.argmax(pixels[::-1]))
+    head, tail = np.flatnonzero(run[: first + 1, 0] == run[first, 0]), np.flatnonzero(run[last:, 0] == run[last, 0])
+    return int(head[0]), last + int(tail[-1]) + 1
 
 
 def _cleaned(number: int, points: Points) -> Curve:

@@ -78,7 +78,7 @@ class Checkpoint:
         """Seconds of the last frame it was trained on, of a transient problem."""
         run = self.metrics.get("run")
         told = run.get("train.last_time") if isinstance(run, dict) else None
-        return float(told) if is_number(told) else TRAINED_UNTIL
+        return TRAINED_UNTIL if told is None or not is_number(told) else float(told)
 
     @property
     def predicts(self) -> Predicts:
