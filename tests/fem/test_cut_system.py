@@ -19,6 +19,7 @@ from disol.grid import Grid, nodes_touching
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # scripts, which import each other by name
 
+from body_fitted import RINGS, difference
 from cut_references import REFERENCES, cylinder
 
 STRAIN = elastic(1e3, 0.3, "strain")
@@ -128,6 +129,15 @@ def test_error_falls_fourfold_when_pixels_halve_and_is_as_small_as_measured(refe
     coarse, fine = reference.error(64), reference.error(256)
     assert coarse <= 1.3 * reference.at_64
     assert np.log2(coarse / fine) / 2 == pytest.approx(2, abs=0.15)
+
+
+@pytest.mark.parametrize(("is_elastic", "largest"), [(False, (1.6e-2, 7e-3)), (True, (3.6e-2, 2.1e-2))])
+def test_mixed_arcs_agree_with_a_body_fitted_mesh_of_another_package(is_elastic, largest):
+    """What limits the order is the solution, which is like r^½ at the ends of arcs."""
+    coarse, fine = difference(RINGS[0], is_elastic, (32, 64), around=72, across=9)
+    assert coarse < largest[0]
+    assert fine < largest[1]
+    assert fine < 0.7 * coarse
 
 
 def test_upwinding_keeps_a_strong_flow_smooth():

@@ -130,3 +130,39 @@ def test_an_arc_that_passes_the_start_covers_both_sides_of_it():
     places = np.array([0.05, 0.15, 0.5, 0.95])
     assert Arc(0, 0.9, 1.1).covers(np.zeros(4, int), places).tolist() == [True, False, False, True]
     assert not Arc(1).covers(np.zeros(4, int), places).any()
+
+
+def painted(radius: float, hole: float, side: int = 40, centre=(0.52, 0.47)) -> np.ndarray:
+    """How much of each pixel a ring covers."""
+    x, y = Grid(16 * side, 16 * side).pixel_centres()
+    distance = np.hypot(x - centre[0], y - centre[1])
+    ring = (distance < radius) & (distance > hole)
+    return ring.reshape(side, 16, side, 16).mean(axis=(1, 3))
+
+
+def test_a_picture_is_traced_to_a_small_part_of_its_pixels():
+    region = Region.from_levels(painted(0.37, 0.12))
+    assert [loop.signed_area > 0 for loop in region.loops] == [True, False]
+    for loop, radius in zip(region.loops, (0.37, 0.12), strict=True):
+        distance = np.hypot(*(loop.points - [0.52, 0.47]).T)
+        assert np.abs(distance - radius).max() < 0.1 / 40
+        assert abs(loop.signed_area) == pytest.approx(np.pi * radius**2, abs=2 * np.pi * radius * 0.05 / 40)
+
+
+def test_a_picture_without_grey_keeps_its_edges_and_its_parts_apart():
+    assert sum(loop.signed_area for loop in Region.from_levels(np.ones((3, 5))).loops) == pytest.approx(5 / 3, rel=0.05)
+    diagonal = np.eye(4)
+    assert len(Region.from_levels(diagonal, 0.6).loops) == 4
+    assert len(Region.from_levels(diagonal, 0.4).loops) == 1
+    with pytest.raises(DisolError, match=r"No pixel of the picture exceeds 0\.5"):
+        Region.from_levels(np.zeros((3, 3)))
+
+
+@given(levels=st.lists(st.floats(0, 1).map(lambda x: round(x, 2)), min_size=25, max_size=25))
+def test_traced_loops_neither_cross_nor_touch_and_hold_the_bright_centres(levels):
+    picture = np.array(levels).reshape(5, 5)
+    picture[2, 2] = 1.0
+    region = Region.from_levels(picture)
+    assert (region.mask(Grid(5, 5)) == (picture > 0.5)).all()
+    again = Region.from_polygons([loop.points for loop in region.loops])  # which checks and turns them
+    assert [loop.signed_area for loop in again.loops] == [loop.signed_area for loop in region.loops]

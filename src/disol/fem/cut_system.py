@@ -62,6 +62,13 @@ class CutField:
                 found[:, row, column] = self.at(x, y)[:, 0]
         return found
 
+    def nodes(self) -> Float[np.ndarray, "component rows columns"]:
+        """Put unknowns at their nodes, of several at one node the last; NaN elsewhere. Outside they mean nothing."""
+        found = np.full((self.values.shape[1], self.cells.grid.height + 1, self.cells.grid.width + 1), np.nan)
+        column, row = self.cells.places.T
+        found[:, row, column] = self.values.T
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class CutSystem:

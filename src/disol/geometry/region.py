@@ -15,6 +15,7 @@ from disol import _checks as checks
 from disol.errors import DisolError
 from disol.geometry.boundary import trace_sides
 from disol.geometry.curve import Curve, Geometry, next_points
+from disol.geometry.tracing import trace_levels
 from disol.grid import CORNERS, Grid
 
 TOUCHING = 1e-12  # sides of loops that are closer, in units of the square, touch
@@ -97,6 +98,14 @@ class Region:
         walks = trace_sides(mask)  # a side starts at the corner of its number
         return cls(tuple(Curve(h * (walk[:, 1:] + corners[walk[:, 0]])[:, ::-1]) for walk in walks), trusted=True)
 
+    @classmethod
+    def from_levels(cls, levels: Float[np.ndarray, "height width"], level: float = 0.5) -> "Region":
+        """Take what is brighter than a level in a picture, whose grey pixels place its boundary between pixels."""
+        loops = trace_levels(levels, level)
+        if not loops:
+            raise DisolError(f"No pixel of the picture exceeds {level:g}, so there is no domain.")
+        return cls(loops, trusted=True)
+
     def contains(self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> Bool[np.ndarray, " point"]:
         """Tell which points lie in the domain."""
         points = np.stack([x, y], axis=1)
@@ -155,14 +164,17 @@ def _cleaned(number: int, points: Points) -> Curve:
 
 def winds_around(loop: Curve, points: Points) -> Bool[np.ndarray, " point"]:
     """Tell which points a loop goes around, by the parity of the sides that a ray to the right crosses."""
+    order = np.argsort(points[:, 1], kind="stable")
+    x, y = points[order].T
     start, stop = loop.points, next_points(loop.points)
-    inside = np.zeros(len(points), dtype=bool)
-    for some in np.array_split(np.arange(len(points)), 1 + len(points) * len(start) // MOST_PAIRS):
-        x, y = points[some].T[:, :, None]
-        point, side = np.nonzero((start[:, 1] > y) != (stop[:, 1] > y))
-        step = stop[side] - start[side]
-        beyond = start[side, 0] + (y[point, 0] - start[side, 1]) / step[:, 1] * step[:, 0] > x[point, 0]
-        inside[some] = np.bincount(point[beyond], minlength=len(some)) % 2 == 1
+    first, last = (np.searchsorted(y, end(start[:, 1], stop[:, 1])) for end in (np.minimum, np.maximum))
+    count = last - first  # points at the height of each side
+    side = np.repeat(np.arange(len(start)), count)
+    point = np.arange(len(side)) + np.repeat(first + count - np.cumsum(count), count)
+    slope = (stop - start)[side]
+    beyond = start[side, 0] + (y[point] - start[side, 1]) / slope[:, 1] * slope[:, 0] > x[point]
+    inside = np.empty(len(points), dtype=bool)
+    inside[order] = np.bincount(point[beyond], minlength=len(points)) % 2 == 1
     return inside
 
 
