@@ -212,7 +212,7 @@ def test_the_solution_on_the_true_boundary_is_told_and_written_beside_that_on_pi
     assert str(true["conventions"]) == "physical"
     away = np.linalg.norm(arrays["exact"] - true["field"]) / np.linalg.norm(true["field"])
     assert 0.01 < away < 0.5
-    (told,) = re.findall(r"Exact for pixels is (\S+) % from the solution on the true boundary, and that about", out)
+    (told,) = re.findall(r"The solution on pixels is (\S+) % from that on the true boundary, which", out)
     assert float(told) == pytest.approx(100 * away, rel=0.05)
     assert cells(out, "true boundary")
     assert "from the PDE" not in run("--geometry", "square.json", "--no-distance")[1]

@@ -195,14 +195,8 @@ def solve(
         started = perf_counter()
         found = surrogate.verify(case) if exact else surrogate.predict(case)
         seconds = perf_counter() - started
-        true, missing = None, ""
-        if exact and case.problem.has_form:
-            with _silenced_decoders():
-                true, missing = solve_true(case, geometry, seed, texts)
-        written = write(surrogate, found, folder, animation)
-        if true is not None:
-            written += write_true(true.solution, folder)
-        told = "" if true is None else true.describe(found.exact, distance)
+        true = solve_true(found, geometry, seed, texts, distance)
+        written = write(surrogate, found, folder, animation) + write_true(true, folder)
     print_rows(
         [
             ("problem", f"{case.problem}: {case.problem.equation}"),
@@ -215,10 +209,8 @@ def solve(
     )
     typer.echo()
     print_table(results(found, seconds, true))
-    typer.echo()
-    if told:
-        typer.echo(f"{told}\n")
-    notes = [*case.notes, *(str(warning.message) for warning in caught), *([missing] if missing else [])]
+    typer.echo(true.told)
+    notes = [*case.notes, *(str(warning.message) for warning in caught), *true.notes]
     if case.times is not None and len(case.times) > MOST_TIMES:
         notes.append(
             f"solution.png shows {MOST_TIMES} of the {len(case.times)} times, the other files show all of them"
@@ -255,50 +247,56 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
 
 @dataclass(frozen=True)
 class OnTrueBoundary:
-    """The solution of the same case on its true boundary, and the seconds it took."""
+    """The solution of the same case on its true boundary, if there is one, the seconds it took, and what to say of it.
 
-    solution: "Solution"
-    seconds: float
+    notes   why there is none
+    """
 
-    def describe(self, pixels: "Solution", with_distance: bool) -> str:
-        """Say how far the solution on pixels is from it, and how far it is from that of the PDE."""
-        from disol.viz.errors import percent, relative_error
-
-        away = percent(relative_error(pixels.field, self.solution.field))
-        told = f"Exact for pixels is {away} from the solution on the true boundary"
-        if not with_distance:
-            return f"{told}."
-        staircase = " for this staircase of pixels" if self.solution.case.boundary == "edges" else ""
-        return f"{told}, and that about {percent(self.solution.estimate_distance())} from the PDE{staircase}."
+    solution: "Solution | None" = None
+    seconds: float = 0.0
+    told: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def solve_true(
-    case: "Case", geometry: str, seed: int | None, texts: dict[str, str]
-) -> tuple[OnTrueBoundary | None, str]:
-    """Solve a case on its true boundary, or say why that cannot be done."""
-    from disol.problems import read_case, solve_exact
+    found: "Verification | Solution", geometry: str, seed: int | None, texts: dict[str, str], with_distance: bool
+) -> OnTrueBoundary:
+    """Solve a verified case on its true boundary, too, and say how far that is from pixels and from the PDE."""
+    from disol.problems import Solution, read_case, solve_exact
+    from disol.viz.errors import percent, relative_error
 
+    if isinstance(found, Solution) or not found.case.problem.has_form:
+        return OnTrueBoundary()
+    known: dict[str, Any] = {"resolution": found.case.grid.height, "seed": seed, **texts}
     try:
-        true = read_case(
-            case.problem, geometry, conventions="physical", resolution=case.grid.height, seed=seed, **texts
-        )
+        with _silenced_decoders():
+            case = read_case(found.case.problem, geometry, conventions="physical", **known)
         started = perf_counter()
-        return OnTrueBoundary(solve_exact(true), perf_counter() - started), ""
+        solution = solve_exact(case)
+        seconds = perf_counter() - started
+        away = percent(relative_error(found.exact.field, solution.field))
+        told = f"The solution on pixels is {away} from that on the true boundary"
+        if with_distance:
+            staircase = " of this staircase of pixels" if case.boundary == "edges" else ""
+            told += f", which is about {percent(solution.estimate_distance())} from that of the PDE{staircase}"
+        return OnTrueBoundary(solution, seconds, f"\n{told}.\n")
     except DisolError as error:
-        return None, f"not solved on its true boundary: {error}"
+        return OnTrueBoundary(notes=(f"not solved on its true boundary: {error}",))
 
 
-def write_true(solution: "Solution", folder: Path) -> list[Path]:
+def write_true(true: OnTrueBoundary, folder: Path) -> list[Path]:
     """Write the picture and the arrays of the solution on the true boundary."""
     from disol.viz import plot_solution, save_figure
 
+    if true.solution is None:
+        return []
     picture, arrays = (folder / name for name in TRUE_FILES)
-    save_figure(plot_solution(solution, managed=False), picture)
-    solution.save(arrays)
+    save_figure(plot_solution(true.solution, managed=False), picture)
+    true.solution.save(arrays)
     return [picture, arrays]
 
 
-def results(found: "Verification | Solution", seconds: float, true: OnTrueBoundary | None) -> "Table":
+def results(found: "Verification | Solution", seconds: float, true: OnTrueBoundary) -> "Table":
     """Return what was found as a table; a prediction alone took so long."""
     from rich.table import Column, Table
 
@@ -318,7 +316,7 @@ def results(found: "Verification | Solution", seconds: float, true: OnTrueBounda
     known, times = [percent(float(verified.error)), percent(amplitude_error(verified))], verified.seconds
     table.add_row("predicted", sizes(prediction), *known, duration(times["network"]), prediction.device)
     table.add_row("exact for pixels", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
-    if true is not None:
+    if true.solution is not None:
         table.add_row("true boundary", sizes(true.solution), "", "", duration(true.seconds), true.solution.device)
     return table
 
