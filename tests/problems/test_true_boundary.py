@@ -121,6 +121,14 @@ def test_the_system_of_a_case_shows_its_matrix():
     case = disol.draw("poisson", 2, 0, resolution=32, **PHYSICAL)
     system = disol.system(case)
     assert system.matrix.shape == (len(system.load), len(system.load))
+    field = system.solve()
+    assert np.abs(system.residual(field.values)).max() < 1e-12
+    assert system.energy(field.values) == pytest.approx(0.5 * system.load @ field.values[:, 0])
+    component, row, column = system.unknowns.T
+    assert (component == 0).all()
+    assert np.nanmax(np.abs(field.nodes()[0, row, column] - field.values[:, 0])) < 1  # where they are
+    assert 0 < disol.solve_exact(case).rounding_error < 1e-10
+    assert len(repr(system)) < 120
     assert abs(system.matrix - system.matrix.T).max() < 1e-12
     assert np.linalg.eigvalsh(system.matrix.toarray()).min() > 0
 

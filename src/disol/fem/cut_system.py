@@ -34,11 +34,13 @@ Sources = ComponentSource | Sequence[ComponentSource]
 class CutField:
     """A solution: bilinear on every element, known at points of the domain only.
 
-    values   by unknown and component; at nodes outside the domain they mean nothing by themselves
+    values           by unknown and component; at nodes outside the domain they mean nothing by themselves
+    rounding_error   estimate of what rounding has changed, as a share of the largest value; None of steps in time
     """
 
     cells: CutCells
     values: Float[np.ndarray, "unknown component"]
+    rounding_error: float | None = None
 
     def at(
         self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
@@ -70,7 +72,7 @@ class CutField:
         return found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CutSystem:
     """A u = b on cut elements; unknowns are those of `cells.places`, components of a node one after the other.
 
@@ -141,12 +143,34 @@ class CutSystem:
         load[self._order] = self._assembled[1]
         return load
 
+    @property
+    def unknowns(self) -> Int[np.ndarray, "unknown 3"]:
+        """Component, row and column of the node of each unknown; a node that a thin wall parts has several."""
+        count = self.form.components
+        column, row = np.repeat(self.cells.places, count, axis=0).T
+        return np.stack([np.tile(np.arange(count), len(self.cells.places)), row, column], axis=1)
+
+    def residual(self, values: Float[np.ndarray, "..."]) -> Vector:
+        """Return b − A u, of the values of all unknowns, as a vector or by unknown and component."""
+        return self.load - self.matrix @ values.reshape(-1)
+
+    def energy(self, values: Float[np.ndarray, "..."]) -> float:
+        """½ uᵀ A u."""
+        return float(0.5 * values.reshape(-1) @ (self.matrix @ values.reshape(-1)))
+
+    def __repr__(self) -> str:
+        height, width = self.cells.grid.pixels
+        return (
+            f"CutSystem({len(self._order)} unknowns on {len(self.cells.corner)} elements of {height} x {width} pixels, "
+            f"{self.cells.num_cut} of them cut)"
+        )
+
     def solve(self) -> CutField:
         """Solve; what rounding may have changed notably is told in a warning, and too much refused."""
         if not np.any(self.form.reaction):
             self.boundary.require_support()
         matrix, load = self._assembled
-        return self._field(_Scaled(matrix).solve(load))
+        return self._field(*_Scaled(matrix).solve(load))
 
     def march(self, initial: Sources, step: float, steps: int) -> Iterator[CutField]:
         """Yield u¹, u², ... of backward Euler, (M + δ K) uⁿ⁺¹ = M uⁿ + δ b, from ∫ ρ N_i u⁰ on."""
@@ -157,14 +181,14 @@ class CutSystem:
         loads = density * source_load(self.cells, plain, _by_component(initial, self.form.components))
         momentum = np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(load))
         for _ in range(steps):
-            values = solver.solve(momentum + step * load, refine=False)
+            values, _ = solver.solve(momentum + step * load, refine=False)
             momentum = self._mass @ values
             yield self._field(values)
 
-    def _field(self, solution: Vector) -> CutField:
+    def _field(self, solution: Vector, rounding_error: float | None = None) -> CutField:
         values = np.empty(len(self._order))
         values[self._order] = solution
-        return CutField(self.cells, values.reshape(-1, self.form.components))
+        return CutField(self.cells, values.reshape(-1, self.form.components), rounding_error)
 
 
 class _Scaled:
@@ -176,13 +200,13 @@ class _Scaled:
         data = matrix.data * self.scale[matrix.indices] * np.repeat(self.scale, np.diff(matrix.indptr))
         self.solver = DirectSolver(scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
-    def solve(self, load: Vector, refine: bool = True) -> Vector:
+    def solve(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
         if not load.any():
-            return np.zeros_like(load)
+            return np.zeros_like(load), 0.0
         with one_thread():
             solution, error = self.solver.solve_and_estimate(self.scale * load, refine)
         report(error)
-        return self.scale * solution
+        return self.scale * solution, error
 
 
 def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:

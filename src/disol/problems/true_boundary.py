@@ -83,7 +83,8 @@ def solve_case(case: Case) -> Solution:
         fields = np.concatenate([start[None, None], fields])
     amplitude = case.problem.normalisation(case.conventions).amplitude(fields[: frames.counted], case.domain)
     size = float(amplitude) if np.ndim(amplitude) == 0 else amplitude
-    return Solution(case, frames.pick(fields), size, None, "cpu")
+    error = found[1].rounding_error if frames.steps is None else None
+    return Solution(case, frames.pick(fields), size, None, "cpu", error)
 
 
 def solve_frames(case: Case, refinement: int = 1) -> dict[int, CutField]:
