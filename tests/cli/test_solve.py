@@ -1,5 +1,6 @@
 """`disol solve`: the solution, and what is told of it."""
 
+import re
 import sys
 import time
 from dataclasses import replace
@@ -25,7 +26,8 @@ from disol.surrogate.engines import TorchEngine
 def test_without_options_the_arrow_with_a_hole_is_solved_and_compared(run):
     arrays, out = run()
     assert Path("solution/solution.png").read_bytes().startswith(b"\x89PNG")
-    assert sorted(path.name for path in Path("solution").iterdir()) == ["solution.npz", "solution.png"]
+    written = ["solution.npz", "solution.png", "true-boundary.npz", "true-boundary.png"]
+    assert sorted(path.name for path in Path("solution").iterdir()) == written
     assert (arrays["domain"] == named_shape("arrow", with_hole=True).mask(Grid(SIDE, SIDE))).all()
     for words in ("poisson: −ΔU = f", "arrow+hole", "hole1", "drawn, seed", "L2 error", "predicted", "exact", "cpu"):
         assert words in out
@@ -101,7 +103,8 @@ def test_the_time_of_the_network_is_told_from_that_of_all_else(run, monkeypatch,
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(("problem", "times"), [("poisson", 1), ("heat", 2)])  # heat once more for its animation
+# On pixels, and on the true boundary of this grid and of a finer one; heat once more for its animation.
+@pytest.mark.parametrize(("problem", "times"), [("poisson", 3), ("heat", 4)])
 def test_a_system_is_factorised_once(run, monkeypatch, problem, times):
     factorise, matrices = disol.fem.solve.factorise, []
 
@@ -201,6 +204,18 @@ def test_the_exact_solution_and_the_error_can_be_left_out(run, problem):
     assert [picture_width(folder_written(shorter) / name) for name in names] != widths
     assert {"exact", "error"} <= arrays.keys() - fewer.keys()
     assert fewer["field"] == pytest.approx(arrays["field"])
+
+
+def test_the_solution_on_the_true_boundary_is_told_and_written_beside_that_on_pixels(run):
+    arrays, out = run("--geometry", "square.json", "--source", "1", "--dirichlet", "outer:0-0.25")
+    true = dict(np.load(folder_written(out) / "true-boundary.npz"))
+    assert str(true["conventions"]) == "physical"
+    away = np.linalg.norm(arrays["exact"] - true["field"]) / np.linalg.norm(true["field"])
+    assert 0.01 < away < 0.5
+    (told,) = re.findall(r"The solution on pixels is (\S+) % from that on the true boundary, which", out)
+    assert float(told) == pytest.approx(100 * away, rel=0.05)
+    assert cells(out, "true boundary")
+    assert "from the PDE" not in run("--geometry", "square.json", "--no-distance")[1]
 
 
 def test_displacements_need_the_exact_solution(fails):

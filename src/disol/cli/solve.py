@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_PROBLEM = "poisson"
 DEFAULT_FOLDER = Path("solution")
 FILES = ("solution.png", "solution.npz", "solution.gif")
+TRUE_FILES = ("true-boundary.png", "true-boundary.npz")
 MOST_FRAMES = 50  # of an animation
 _GIVEN = "What is given"
 
@@ -120,6 +122,13 @@ def solve(
             "need it: their size comes from it.",
         ),
     ] = True,
+    distance: Annotated[
+        bool,
+        typer.Option(
+            "--distance/--no-distance",
+            help="Estimate the distance to the PDE of the solution on the true boundary, on a twice finer grid.",
+        ),
+    ] = True,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to; a new one, solution or solution-2, ..., unless given.")
     ] = None,
@@ -186,7 +195,8 @@ def solve(
         started = perf_counter()
         found = surrogate.verify(case) if exact else surrogate.predict(case)
         seconds = perf_counter() - started
-        written = write(surrogate, found, folder, animation)
+        true = solve_true(found, geometry, seed, texts, distance)
+        written = write(surrogate, found, folder, animation) + write_true(true, folder)
     print_rows(
         [
             ("problem", f"{case.problem}: {case.problem.equation}"),
@@ -198,9 +208,9 @@ def solve(
         ]
     )
     typer.echo()
-    print_table(results(found, seconds))
-    typer.echo()
-    notes = [*case.notes, *(str(warning.message) for warning in caught)]
+    print_table(results(found, seconds, true))
+    typer.echo(true.told)
+    notes = [*case.notes, *(str(warning.message) for warning in caught), *true.notes]
     if case.times is not None and len(case.times) > MOST_TIMES:
         notes.append(
             f"solution.png shows {MOST_TIMES} of the {len(case.times)} times, the other files show all of them"
@@ -230,12 +240,63 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
         while (folder := DEFAULT_FOLDER if number == 1 else Path(f"{DEFAULT_FOLDER}-{number}")).exists():
             number += 1
         return folder
-    if not overwrite and any((out / name).exists() for name in FILES):
+    if not overwrite and any((out / name).exists() for name in (*FILES, *TRUE_FILES)):
         raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
     return out
 
 
-def results(found: "Verification | Solution", seconds: float) -> "Table":
+@dataclass(frozen=True)
+class OnTrueBoundary:
+    """The solution of the same case on its true boundary, if there is one, the seconds it took, and what to say of it.
+
+    notes   why there is none
+    """
+
+    solution: "Solution | None" = None
+    seconds: float = 0.0
+    told: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def solve_true(
+    found: "Verification | Solution", geometry: str, seed: int | None, texts: dict[str, str], with_distance: bool
+) -> OnTrueBoundary:
+    """Solve a verified case on its true boundary, too, and say how far that is from pixels and from the PDE."""
+    from disol.problems import Solution, read_case, solve_exact
+    from disol.viz.errors import percent, relative_error
+
+    if isinstance(found, Solution) or not found.case.problem.has_form:
+        return OnTrueBoundary()
+    known: dict[str, Any] = {"resolution": found.case.grid.height, "seed": seed, **texts}
+    try:
+        with _silenced_decoders():
+            case = read_case(found.case.problem, geometry, conventions="physical", **known)
+        started = perf_counter()
+        solution = solve_exact(case)
+        seconds = perf_counter() - started
+        away = percent(relative_error(found.exact.field, solution.field))
+        told = f"The solution on pixels is {away} from that on the true boundary"
+        if with_distance:
+            staircase = " of this staircase of pixels" if case.boundary == "edges" else ""
+            told += f", which is about {percent(solution.estimate_distance())} from that of the PDE{staircase}"
+        return OnTrueBoundary(solution, seconds, f"\n{told}.\n")
+    except DisolError as error:
+        return OnTrueBoundary(notes=(f"not solved on its true boundary: {error}",))
+
+
+def write_true(true: OnTrueBoundary, folder: Path) -> list[Path]:
+    """Write the picture and the arrays of the solution on the true boundary."""
+    from disol.viz import plot_solution, save_figure
+
+    if true.solution is None:
+        return []
+    picture, arrays = (folder / name for name in TRUE_FILES)
+    save_figure(plot_solution(true.solution, managed=False), picture)
+    true.solution.save(arrays)
+    return [picture, arrays]
+
+
+def results(found: "Verification | Solution", seconds: float, true: OnTrueBoundary) -> "Table":
     """Return what was found as a table; a prediction alone took so long."""
     from rich.table import Column, Table
 
@@ -254,7 +315,9 @@ def results(found: "Verification | Solution", seconds: float) -> "Table":
         return table
     known, times = [percent(float(verified.error)), percent(amplitude_error(verified))], verified.seconds
     table.add_row("predicted", sizes(prediction), *known, duration(times["network"]), prediction.device)
-    table.add_row("exact", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
+    table.add_row("exact for pixels", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
+    if true.solution is not None:
+        table.add_row("true boundary", sizes(true.solution), "", "", duration(true.seconds), true.solution.device)
     return table
 
 

@@ -208,5 +208,7 @@ def read_recipe(
     recipe = Recipe(
         problem, checks.whole_number("seed", seed), shift or None, find_conventions(conventions, problem), side
     )
+    if recipe.conventions.true_boundary:
+        raise DisolError("Files hold cases on pixels: use the conventions paper or published.")
     recipe.draw(0)
     return recipe

@@ -20,8 +20,22 @@ Loop = Int[np.ndarray, "_ 2"]
 def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:
     """Return the boundary pixels of a mask as closed loops of (row, column), of each part the outer loop first.
 
-    The walk follows the sides between marked and unmarked pixels with the domain on its right. Consecutive
-    pixels touch (at a side or a corner); a part one pixel thin is passed on both sides, so it appears twice.
+    Consecutive pixels touch (at a side or a corner); a part one pixel thin is passed on both sides, so it appears
+    twice.
+    """
+    loops = []
+    for walk in trace_sides(mask):
+        pixels = walk[:, 1:]
+        moves = (pixels != np.roll(pixels, 1, axis=0)).any(axis=1)
+        loops.append(pixels[moves] if moves.any() else pixels[:1])
+    return loops
+
+
+def trace_sides(mask: Bool[np.ndarray, "height width"]) -> list[Int[np.ndarray, "_ 3"]]:
+    """Return the sides between marked and unmarked pixels as closed walks of (side, row, column), domain on the right.
+
+    A side is numbered as in `SIDES`, and row and column are those of its marked pixel. Pixels that meet only at a
+    corner are passed as if apart. Of each part the outer walk comes first.
     """
     frame = framed(mask)
     height, width = frame.shape
@@ -42,18 +56,18 @@ def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:
             np.where(goes_straight, side * pixels + here + ahead, (side - 1) % 4 * pixels + here + ahead + out),
         )
         successors.update(zip((side * pixels + here).tolist(), following.tolist(), strict=True))
-    loops = []
+    walks = []
     # The first top side in reading order lies on the outer loop, and dictionaries keep their order.
     for start in list(successors):
         walk, side = [], start
         while side in successors:
-            walk.append(side % pixels)
+            walk.append(side)
             side = successors.pop(side)
         if walk:
-            visited = np.array(walk)
-            visited = visited[visited != np.append(visited[-1], visited[:-1])] if len(set(walk)) > 1 else visited[:1]
-            loops.append(np.stack(np.divmod(visited, width), axis=1) - 1)
-    return loops
+            sides, visited = np.divmod(np.array(walk), pixels)
+            rows, columns = np.divmod(visited, width)
+            walks.append(np.stack([sides, rows - 1, columns - 1], axis=1))
+    return walks
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Boundary loops by name, and ranges of them written as text: `outer:0.1-0.3,hole1`."""
+"""Boundary loops by name, of pixels or of curves, and ranges of them written as text: `outer:0.1-0.3,hole1`."""
 
 import re
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from disol.errors import DisolError, shown
-from disol.geometry.boundary import Loop, trace_boundary
-from disol.geometry.curve import parts
+from disol.geometry.boundary import Loop, Segment, trace_boundary
+from disol.geometry.curve import Geometry, parts
 
 Mask = Bool[np.ndarray, "height width"]
 
@@ -105,6 +105,38 @@ def name_loops(mask: Mask) -> NamedLoops:
     loops = {"outer" if part == 1 else f"outer{part}": loop for part, loop in outer.items()}
     loops.update({f"hole{number}": hole for number, hole in enumerate(holes, start=1)})
     return NamedLoops(mask, loops)
+
+
+@dataclass(frozen=True)
+class NamedCurves:
+    """The curves of a geometry by the names that the loops of its mask have, each with the fraction it starts at."""
+
+    places: dict[str, tuple[int, float]]
+
+    def segments(self, ranges: tuple[LoopRange, ...]) -> list[tuple[Segment, float]]:
+        """Return each range as a segment of its curve, with its value, 1 unless given."""
+        found = []
+        for wanted in ranges:
+            if wanted.loop not in self.places:
+                raise DisolError(
+                    f"There is no boundary loop {shown(wanted.loop)}. The loops are {list_some(list(self.places))}."
+                )
+            curve, first = self.places[wanted.loop]
+            length = wanted.end - wanted.start if wanted.start < wanted.end else 1.0 + wanted.end - wanted.start
+            segment = Segment((first + wanted.start) % 1.0, length, curve)
+            found.append((segment, 1.0 if wanted.value is None else wanted.value))
+        return found
+
+
+def name_curves(geometry: Geometry) -> NamedCurves:
+    """Name the curves of a geometry; as loops of pixels, they start at their highest point, the leftmost of those."""
+    found = []
+    for number, curve in enumerate(geometry.curves):
+        highest = np.lexsort((curve.points[:, 0], curve.points[:, 1]))[0]
+        x, y = curve.points[highest]
+        found.append((number > 0, y, x, number, float(curve.arc_lengths[highest] / curve.arc_lengths[-1])))
+    outer, *holes = [place for *_, number, first in sorted(found) for place in [(number, first)]]
+    return NamedCurves({"outer": outer, **{f"hole{place}": hole for place, hole in enumerate(holes, start=1)}})
 
 
 def list_some(names: list[str]) -> str:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from jaxtyping import Bool, Float32
@@ -18,6 +18,7 @@ from disol.errors import DisolError
 from disol.fem import ELEMENTS, System
 from disol.fields import is_function
 from disol.geometry import Geometry, Raster
+from disol.geometry.region import Region
 from disol.grid import Grid
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
@@ -128,7 +129,7 @@ class Case:
                       "topology=0.3" or {"topology": 0.3, "boundary": 5, "source": 8}, drawn between two as in
                       "topology=0.2..0.3" or {"topology": (0.2, 0.3)}; "broad", domains, supports and loads of many
                       kinds; or "released", the kind of cases that the paper's authors released
-        conventions   "paper" or "published"
+        conventions   "paper", "published", or "physical": on the true boundary
         alpha         how closely the outline hugs its random points, from 0 (convex) to 1
         """
         problem = find_problem(problem)
@@ -216,6 +217,22 @@ class Case:
         return cls(first.problem, first.conventions, terms, is_drawn=all(case.is_drawn for case in cases))
 
     @property
+    def boundary(self) -> Literal["true", "edges", "pixels"]:
+        """Where its boundary is: on its curves, on the outer sides of pixels of its mask, or all over these pixels."""
+        if not self.conventions.true_boundary:
+            return "pixels"
+        return "edges" if self.geometry is None or self.sketch is None else "true"
+
+    @cached_property
+    def region(self) -> Region:
+        """The domain as loops, of one case: its curves, or the staircase of its mask."""
+        if self.is_batch:
+            raise DisolError(f"A region is of one case, got a batch of {len(self)}. Pass one of them.")
+        if self.geometry is not None and self.sketch is not None:
+            return Region.from_geometry(self.geometry)
+        return Region.from_mask(self.domain)
+
+    @property
     def channels(self) -> ChannelLayout:
         """Names of the input channels."""
         return self.problem.channels
@@ -230,7 +247,9 @@ class Case:
         return self.channels.select(self.inputs, name)
 
     def system(self, element: str = "q1") -> System:
-        """Discretise it: the matrix of a pixel, the unknowns and the load, where its terms are."""
+        """Discretise it on pixels: the matrix of a pixel, the unknowns and the load, where its terms are."""
+        if self.conventions.true_boundary:
+            raise DisolError(f"{self} has cut elements, each with a matrix of its own. Use disol.system.")
         return self.problem.system(self.terms, self.conventions, find("element", element, ELEMENTS)(self.grid.h))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The two ways a case is discretised: as the paper's text says, or as its released data were made."""
+"""The ways a case is discretised: on its true boundary, as the paper's text says, or as its released data were made."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +13,7 @@ class Conventions:
     plane                 which plane elasticity is
     force_per_length      a boundary force is the channel value times h, so that it does not grow with resolution
     component_patterns    vector fields are scaled per component to [0, 1] instead of jointly to [-1, 1]
+    true_boundary         elements end at the boundary itself, not at that of pixels; τ of SUPG is that of each pixel
     """
 
     name: str
@@ -21,6 +22,7 @@ class Conventions:
     plane: Literal["strain", "stress"]
     force_per_length: bool
     component_patterns: bool
+    true_boundary: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -42,5 +44,14 @@ PUBLISHED = Conventions(
     force_per_length=False,
     component_patterns=True,
 )
+PHYSICAL = Conventions(
+    "physical",
+    nodal_source=False,
+    streamline_upwind=True,
+    plane="strain",
+    force_per_length=True,
+    component_patterns=False,
+    true_boundary=True,
+)
 
-CONVENTIONS = {conventions.name: conventions for conventions in (PAPER, PUBLISHED)}
+CONVENTIONS = {conventions.name: conventions for conventions in (PAPER, PUBLISHED, PHYSICAL)}

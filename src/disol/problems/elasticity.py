@@ -10,6 +10,7 @@ from disol import _checks as checks
 from disol._arrays import Array, namespace_of
 from disol._terms import DOMAIN, FORCE, SUPPORT, Term
 from disol.fem import Element, boundary_force, forms
+from disol.fem.cut_forms import Form, elastic
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, Terms
 
@@ -38,6 +39,11 @@ class ElasticityProblem(Problem):
     fields: ClassVar = ("u_x", "u_y")
     parameters: ClassVar = {"young": checks.positive_number, "poisson_ratio": checks.poisson_ratio}
     is_homogeneous: ClassVar = True
+    has_form: ClassVar = True
+
+    def form(self, conventions: Conventions) -> Form:
+        """−div σ(U)."""
+        return Form(elastic(self.young, self.poisson_ratio, conventions.plane))
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "8 8"]:
         """∫ ε(Nᵢ) : C : ε(Nⱼ)."""

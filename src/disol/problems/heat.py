@@ -10,6 +10,7 @@ from disol import _checks as checks
 from disol._arrays import Array
 from disol._terms import DOMAIN, INITIAL, SOURCE, SUPPORT, TIMES, Term
 from disol.fem import Element, consistent_load, forms
+from disol.fem.cut_forms import ComponentSource, Form, diffusive
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Terms, TransientProblem
 
@@ -44,6 +45,19 @@ class HeatProblem(TransientProblem):
     }
     is_homogeneous: ClassVar = True
     known_conventions: ClassVar = ("paper",)  # no released heat data could be checked
+    has_form: ClassVar = True
+
+    def form(self, conventions: Conventions) -> Form:
+        """U_t − s ΔU."""
+        del conventions
+        return Form(diffusive(self.time_scale))
+
+    def sources(self, terms: Terms) -> list[ComponentSource]:
+        """Return s g f."""
+        strength, source = self.time_scale * self.source_strength, terms["source"]
+        if callable(source):
+            return [lambda x, y: strength * source(x, y)]
+        return [strength * source]
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
         """∫ Nᵢ Nⱼ + δ s ∇Nᵢ · ∇Nⱼ, with δ the time step."""

@@ -14,6 +14,7 @@ from disol._arrays import Array, namespace_of
 from disol._terms import SUPPORT, TIMES, ChannelLayout, Term, terms_of_kind
 from disol.errors import DisolError
 from disol.fem import Element, System, forms
+from disol.fem.cut_forms import ComponentSource, Form
 from disol.fem.rounding import settle
 from disol.fields import Source, at_nodes, at_pixels
 from disol.geometry import Raster, Segment
@@ -69,8 +70,9 @@ class Problem(ABC):
     # The equation is the same at every place, and loads turn and mirror as their kinds say: training then moves cases
     # over the grid, and turns and mirrors them by the symmetries that the element matrix has.
     is_homogeneous: ClassVar[bool] = False
-    # Conventions that a case can be discretised by.
+    # Conventions that a case can be discretised by on pixels; and whether it can on its true boundary, by a `form`.
     known_conventions: ClassVar[tuple[str, ...]] = ("paper", "published")
+    has_form: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name, read in self.parameters.items():
@@ -88,6 +90,14 @@ class Problem(ABC):
         self, terms: Terms, conventions: Conventions, element: Element
     ) -> Float[Array, "*batch component rows columns"]:
         """Return the load vector b, by node."""
+
+    def form(self, conventions: Conventions) -> Form:
+        """Return the equation as elements that are cut at the true boundary take it; needs `has_form`."""
+        raise NotImplementedError
+
+    def sources(self, terms: Terms) -> list[ComponentSource]:
+        """Return what drives each component inside the domain: a function, values per pixel, or None."""
+        return [terms.get("source")] if len(self.fields) == 1 else [None] * len(self.fields)
 
     @cached_property
     def channels(self) -> ChannelLayout:

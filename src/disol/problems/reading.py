@@ -1,6 +1,7 @@
 """Cases written by people: a geometry by name or in a file, boundary conditions as ranges, fields as formulas."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from disol._terms import FORCE, SUPPORT, TIMES, FieldKind, Support, Term, terms_
 from disol.errors import DisolError, shown
 from disol.fields import read_expression
 from disol.geometry.curve import fill, largest_part, parts
-from disol.geometry.loops import NamedLoops, name_loops
+from disol.geometry.loops import NamedLoops, name_curves, name_loops, read_ranges
 from disol.grid import Grid
 from disol.problems.case import SMALLEST_RESOLUTION, Case
 from disol.problems.conventions import Conventions
-from disol.problems.problem import Problem
+from disol.problems.problem import Markers, Problem
 from disol.problems.table import find_conventions, find_problem
 
 LARGEST_RESOLUTION = 1024
@@ -86,7 +87,29 @@ def read_case(
     if found.is_drawn and all(read[name] is found.terms[name] for name in read):
         return replace(found, origin=origin)
     case = Case.from_arrays(problem, conventions=conventions, **read)
-    return replace(case, geometry=found.geometry, origin=origin, notes=tuple(notes))
+    sketch = _sketch(problem, terms, found) if conventions.true_boundary and found.geometry is not None else None
+    return replace(case, geometry=found.geometry, sketch=sketch, origin=origin, notes=tuple(notes))
+
+
+def _sketch(problem: Problem, texts: Mapping[str, str], found: Case) -> dict[str, tuple[Markers, ...]]:
+    """Return what is held and loaded as segments of the curves of a geometry: as written, as drawn, or the default."""
+    assert found.geometry is not None
+    curves = name_curves(found.geometry)
+    sketch: dict[str, tuple[Markers, ...]] = {}
+    for term in problem.terms:
+        if term.kind not in (SUPPORT, FORCE):
+            continue
+        asked = any(each.name in texts for each in terms_of_kind(problem.terms, term.kind))
+        if term.name not in texts and asked:
+            sketch[term.name] = ()
+        elif term.name not in texts and found.sketch is not None:
+            sketch[term.name] = (found.sketch[term.name],)
+        else:
+            ranges = read_ranges(texts.get(term.name, term.kind.default(term)), valued=term.kind is FORCE)
+            sketch[term.name] = tuple(
+                Markers((segment,), value if term.kind is FORCE else None) for segment, value in curves.segments(ranges)
+            )
+    return sketch
 
 
 def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loops: NamedLoops) -> tuple[Any, str]:

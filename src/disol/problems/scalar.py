@@ -10,6 +10,7 @@ from disol import _checks as checks
 from disol._arrays import Array
 from disol._terms import DOMAIN, SOURCE, SUPPORT, Term
 from disol.fem import ELEMENTS, Element, consistent_load, forms, nodal_load
+from disol.fem.cut_forms import Form, diffusive
 from disol.fields import Source, at_nodes, at_pixels, is_function
 from disol.grid import Grid, nodes_touching, pixel_means
 from disol.problems.conventions import Conventions
@@ -33,6 +34,12 @@ class ScalarProblem(Problem):
     fields: ClassVar = ("u",)
     parameters: ClassVar = {"diffusion": checks.positive_number, "velocity": checks.vector}
     is_homogeneous: ClassVar = True
+    has_form: ClassVar = True
+
+    def form(self, conventions: Conventions) -> Form:
+        """−κ ΔU + v · ∇U."""
+        velocity = self.velocity if any(self.velocity) else None
+        return Form(diffusive(self.diffusion), velocity, upwind=conventions.streamline_upwind)
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
         """∫ κ ∇Nᵢ · ∇Nⱼ + wᵢ v · ∇Nⱼ, with w = N (Galerkin) or w = N + τ v · ∇N (SUPG)."""

@@ -15,9 +15,11 @@ from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
 from disol.errors import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System
+from disol.fem.cut_system import CutSystem
 from disol.fem.rounding import naming_case, report
 from disol.fem.solve import one_thread
 from disol.grid import pixel_means
+from disol.problems import true_boundary
 from disol.problems.case import Case, CaseData, FieldLike, Pixels, naming_the_case
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Frames, Problem
@@ -65,7 +67,8 @@ def solve_exact(
                   `domain`, `dirichlet`, `source` (Poisson, advection-diffusion),
                   `domain`, `fix_x`, `fix_y`, `force_x`, `force_y` (elasticity),
                   `domain`, `dirichlet`, `source`, `initial` and, if not every 2 s up to 20 s, `times` (heat)
-    conventions   "paper" (default) or "published"; a case brings its own
+    conventions   "paper" (default), "published", or "physical": one case on its true boundary, which of a mask are the
+                  outer sides of its pixels, forces per length; a case brings its own
     element       "q1" or "p1"
     device        "auto": batches on a GPU if there is one, else on all cores; "cpu", "cuda" or "cuda:NUMBER"
     own           terms and numbers of a problem of one's own
@@ -101,12 +104,14 @@ def system(
     conventions: str | Conventions | None = None,
     element: str = "q1",
     **data: Unpack[CaseData],
-) -> LinearSystem:
+) -> LinearSystem | CutSystem:
     """Assemble the system A u = b of one case; the arguments are those of `solve_exact`."""
     find("element", element, ELEMENTS)
     case = as_case(problem, conventions, {**data})
     if case.is_batch:
         raise DisolError(f"A system is of one case, got a batch of {len(case)}. Pass one of them.")
+    if case.conventions.true_boundary:
+        return true_boundary.cut_system(case)
     return LinearSystem(case.system(element))
 
 
@@ -139,6 +144,10 @@ def find_gpu(device: str) -> Any:
 
 def solve_case(case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False) -> Solution:
     """Solve a checked case, here or on a GPU; there only batches of a size that is worth it, unless told otherwise."""
+    if case.conventions.true_boundary:
+        if element != "q1":
+            raise DisolError(f"Elements that are cut at the true boundary are q1, got {element!r}.")
+        return true_boundary.solve_case(case)
     with naming_the_case(case, lambda own: own.system(element)):
         if gpu is None or not (at_any_size or is_worth_a_gpu(case)):
             return solve_here(case, element)

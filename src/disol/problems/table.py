@@ -58,7 +58,8 @@ def check_problem(name: object) -> None:
 def find_conventions(name: str | Conventions, problem: "Problem") -> Conventions:
     """Return conventions by their name, if a problem can be discretised by them."""
     conventions = name if isinstance(name, Conventions) else find("conventions", name, CONVENTIONS)
-    if conventions.name not in problem.known_conventions:
-        known = ", ".join(map(repr, problem.known_conventions))
+    known_names = (*problem.known_conventions, *(["physical"] if problem.has_form else []))
+    if conventions.name not in known_names:
+        known = ", ".join(map(repr, known_names))
         raise DisolError(f"{problem.name} knows only the conventions {known}, got {conventions.name!r}.")
     return conventions

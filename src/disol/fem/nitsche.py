@@ -1,0 +1,283 @@
+"""Conditions on arcs of the true boundary, which passes through elements: Nitsche's method.
+
+With t(u) = σ(u) n the conormal flux, or traction, the symmetric Nitsche terms of values g on D are
+
+    − ∫_D t(u) · w − ∫_D t(w) · u + ∫_D β u · w − ∫_{D, v·n<0} (v·n) u w
+        = − ∫_D t(w) · g + ∫_D β g · w − ∫_{D, v·n<0} (v·n) g w,
+
+those of a flux q on N are ∫_N q · w on the right, and those of exchange t(u) = α (ū − u) on R are ∫_R α u · w on the
+left and ∫_R α ū · w on the right. Every other boundary has no flux, and no term.
+
+The penalty of an element K is β = max(2 Λ, 4 |C| / h), with Λ = max ∫_{D∩K} |t(w)|² / ∫_K C ∇w : ∇w over bilinear w:
+twice what makes the system positive definite. Half of it does not, and much more spoils the solution at ends of arcs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import signature
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from disol import _checks as checks
+from disol.errors import DisolError
+from disol.fem.cut_forms import Elements, Form, Locals, corner_functions
+from disol.geometry.cut_cells import OFFSETS, CutCells
+from disol.geometry.pieces import add_up
+from disol.geometry.region import Arc
+
+SAFETY = 2.0  # β / Λ
+SMALLEST_PENALTY = 4.0  # β h / |C|
+LOOSE = 1e-9  # a part of the domain held along less, in pixels, is not held
+
+_nodes, _weights = np.polynomial.legendre.leggauss(3)
+GAUSS_POINTS, GAUSS_WEIGHTS = 0.5 + 0.5 * _nodes, 0.5 * _weights  # on [0, 1], exact up to degree 5
+
+# A number, one for each component, or a function of (x, y) or of (x, y, nx, ny), n outward, that returns either.
+BoundaryValue = float | Sequence[float] | Callable[..., object]
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """A condition on an arc of the boundary, for all components or only for some."""
+
+    arc: Arc
+    components: tuple[int, ...] | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Dirichlet(Condition):
+    """u = value."""
+
+    value: BoundaryValue = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Neumann(Condition):
+    """n · C ∇u = flux: what flows in, or a traction (a force per length)."""
+
+    flux: BoundaryValue
+
+
+@dataclass(frozen=True, eq=False)
+class Robin(Condition):
+    """n · C ∇u = coefficient · (outside − u): exchange with what is outside, or springs."""
+
+    coefficient: BoundaryValue
+    outside: BoundaryValue = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryPoints:
+    """Three Gauss points on each of some pieces of the boundary.
+
+    element   that carries the piece
+    weight    of the points; those of a piece add up to its length
+    x, y      where they are
+    normal    outward
+    values    N_i
+    slopes    ∂_a N_i
+    """
+
+    element: Int[np.ndarray, " piece"]
+    weight: Float[np.ndarray, "piece 3"]
+    x: Float[np.ndarray, "piece 3"]
+    y: Float[np.ndarray, "piece 3"]
+    normal: Float[np.ndarray, "piece 2"]
+    values: Float[np.ndarray, "piece 3 4"]
+    slopes: Float[np.ndarray, "piece 3 2 4"]
+
+    @classmethod
+    def on(cls, cells: CutCells, which: Int[np.ndarray, " some"]) -> "BoundaryPoints":
+        """Put the points on some pieces."""
+        pieces, element, h = cells.pieces, cells.element[which], cells.grid.h
+        start, step = pieces.start[which][:, None], (pieces.end - pieces.start)[which][:, None]
+        points = start + GAUSS_POINTS[:, None] * step
+        values, slopes = corner_functions(points - cells.corner[element][:, None])
+        weight = h * pieces.length[which][:, None] * GAUSS_WEIGHTS
+        return cls(element, weight, h * points[..., 0], h * points[..., 1], pieces.normal[which], values, slopes / h)
+
+    def evaluate(
+        self, name: str, value: BoundaryValue, chosen: Sequence[int], count: int
+    ) -> Float[np.ndarray, "chosen piece 3"]:
+        """Evaluate a number, numbers or a function at the points, for the chosen of so many components."""
+        given: object = value
+        if callable(value):
+            takes_normal = len(signature(value).parameters) == 4
+            normal = [np.broadcast_to(axis[:, None], self.x.shape) for axis in self.normal.T] if takes_normal else []
+            try:
+                given = value(self.x, self.y, *normal)
+            except Exception as error:
+                raise DisolError(
+                    f"{name} must be a function of arrays x and y, or of x, y, nx and ny, but raised "
+                    f"{type(error).__name__}: {error}. Write it with NumPy functions."
+                ) from error
+        parts = list(given) if isinstance(given, tuple | list) else [given]
+        if len(parts) not in (1, len(chosen), count):
+            raise DisolError(f"{name} must have one value, or one for each of {count} components, got {len(parts)}.")
+        if len(parts) == 1:
+            parts = parts * len(chosen)
+        elif len(parts) > len(chosen):
+            parts = [parts[component] for component in chosen]
+        arrays = [checks.as_float(name, checks.real_numbers(name, part)) for part in parts]
+        if any(array.shape not in ((), self.x.shape) for array in arrays):
+            raise DisolError(f"{name} must return one value per point, shape {self.x.shape}.")
+        return np.stack([np.broadcast_to(array, self.x.shape) for array in arrays])
+
+
+@dataclass(frozen=True, eq=False)
+class Boundary:
+    """What conditions on arcs add to the matrices and loads of elements.
+
+    cells, form, conditions   what they are conditions of; later ones replace earlier ones of their kind, and values
+                              replace fluxes and exchange
+    """
+
+    cells: CutCells
+    form: Form
+    conditions: tuple[Condition, ...]
+
+    @cached_property
+    def kinds(self) -> dict[type[Condition], Int[np.ndarray, "component piece"]]:
+        """Number, by kind and component, of the condition on each piece; -1 where there is none."""
+        pieces, count = self.cells.pieces, self.form.components
+        kinds: tuple[type[Condition], ...] = (Dirichlet, Neumann, Robin)
+        found = {kind: np.full((count, len(pieces.loop)), -1) for kind in kinds}
+        for number, condition in enumerate(self.conditions):
+            on_arc = condition.arc.covers(pieces.loop, pieces.place)
+            for component in self.chosen(condition):
+                found[type(condition)][component, on_arc] = number
+        for kind in (Neumann, Robin):
+            found[kind][found[Dirichlet] >= 0] = -1
+        return found
+
+    def chosen(self, condition: Condition) -> tuple[int, ...]:
+        """Return the components that a condition is for."""
+        count = self.form.components
+        chosen = tuple(range(count)) if condition.components is None else condition.components
+        if not chosen or not set(chosen) <= set(range(count)):
+            raise DisolError(f"Components of a condition are among 0 to {count - 1}, got {chosen}.")
+        return chosen
+
+    def points_of(self, condition: Condition, component: int) -> BoundaryPoints:
+        """Return the points where a condition holds for a component."""
+        number = next(number for number, each in enumerate(self.conditions) if each is condition)
+        return BoundaryPoints.on(self.cells, np.flatnonzero(self.kinds[type(condition)][component] == number))
+
+    def flux(self, at: BoundaryPoints) -> Float[np.ndarray, "piece 3 component 4 component"]:
+        """t_c(N_j e_d) = n_a C_cadb ∂_b N_j at points, [c, j, d]."""
+        law = Elements.of(self.cells, self.form, at.element).law
+        along_normal = np.einsum("...a,...cadb->...cdb", at.normal, law)
+        return np.einsum("pcdb,pqbj->pqcjd", along_normal, at.slopes)
+
+    def inflow(self, at: BoundaryPoints) -> Float[np.ndarray, " piece"]:
+        """max(−v·n, 0) of each piece."""
+        velocity = Elements.of(self.cells, self.form, at.element).velocity
+        return np.zeros(len(at.element)) if velocity is None else np.maximum(-(velocity * at.normal).sum(axis=1), 0.0)
+
+    @cached_property
+    def penalty(self) -> Float[np.ndarray, " element"]:
+        """β of each element, 0 of those without values."""
+        held = self.kinds[Dirichlet].T >= 0
+        which = np.flatnonzero(held.any(axis=1))
+        at = BoundaryPoints.on(self.cells, which)
+        fluxes = self.flux(at) * held[which][:, None, :, None, None]
+        touched, place = np.unique(at.element, return_inverse=True)
+        traces = add_up(
+            place, np.einsum("pq,pqcid,pqcje->pidje", at.weight, fluxes, fluxes, optimize=True), len(touched)
+        )
+        elements = Elements.of(self.cells, self.form, touched)
+        size = np.abs(elements.law).max(axis=(1, 2, 3, 4))
+        largest = _largest_ratio(traces, elements.energy(), elements.moments)
+        penalty = np.zeros(len(self.cells.corner))
+        penalty[touched] = np.maximum(SAFETY * largest, SMALLEST_PENALTY * size / self.cells.grid.h)
+        return penalty
+
+    def require_support(self) -> None:
+        """Require that values or exchange hold every connected part of the domain against motions without energy."""
+        count = self.form.components
+        holds = ((self.kinds[Dirichlet] >= 0) | (self.kinds[Robin] >= 0)).T
+        which = np.flatnonzero(holds.any(axis=1))
+        at = BoundaryPoints.on(self.cells, which)
+        parts = self.cells.parts()
+        motions = np.zeros((len(at.element), 3, count, 2 * count - 1))  # translations, and of two components a rotation
+        for component in range(count):
+            motions[:, :, component, component] = 1
+        if count == 2:
+            motions[:, :, 0, 2], motions[:, :, 1, 2] = 0.5 - at.y, at.x - 0.5
+        felt = motions * holds[which][:, None, :, None]
+        total = add_up(parts[at.element], np.einsum("pq,pqck,pqcl->pkl", at.weight, felt, felt), int(parts.max()) + 1)
+        smallest = np.linalg.eigvalsh(total)[:, 0]
+        loose = np.flatnonzero(smallest <= LOOSE * self.cells.grid.h)
+        if len(loose):
+            x, y = self.cells.grid.h * (self.cells.corner[parts == loose[0]].mean(axis=0) + 0.5)
+            against = "translation and rotation" if count == 2 else "a constant"
+            raise DisolError(
+                f"The part of the domain around x = {x:.3g}, y = {y:.3g} is not held against {against}. "
+                "Give values on an arc of its boundary."
+            )
+
+    def add_to(self, matrices: Locals, loads: Float[np.ndarray, "element 4 component"]) -> None:
+        """Add the terms of all conditions to the matrices and loads of elements, in place."""
+        for condition in self.conditions:
+            for component in self.chosen(condition):
+                at = self.points_of(condition, component)
+                if len(at.element):
+                    self._add(condition, component, at, matrices, loads)
+
+    def _add(
+        self,
+        condition: Condition,
+        component: int,
+        at: BoundaryPoints,
+        matrices: Locals,
+        loads: Float[np.ndarray, "element 4 component"],
+    ) -> None:
+        count = self.form.components
+        matrix, load = np.zeros((len(at.element), 4, count, 4, count)), np.zeros((len(at.element), 4, count))
+        if isinstance(condition, Neumann):
+            (flux,) = at.evaluate("flux", condition.flux, (component,), count)
+            load[:, :, component] = np.einsum("pq,pq,pqi->pi", at.weight, flux, at.values)
+        elif isinstance(condition, Dirichlet | Robin):
+            if isinstance(condition, Robin):
+                (square,) = at.evaluate("coefficient", condition.coefficient, (component,), count)
+                (value,) = at.evaluate("outside", condition.outside, (component,), count)
+            else:
+                (value,) = at.evaluate("value", condition.value, (component,), count)
+                square = np.broadcast_to((self.penalty[at.element] + self.inflow(at))[:, None], value.shape)
+                flux = self.flux(at)[:, :, component]
+                consistency = np.einsum("pq,pqi,pqjd->pijd", at.weight, at.values, flux)
+                matrix[:, :, component] -= consistency
+                matrix[:, :, :, :, component] -= consistency.transpose(0, 2, 3, 1)
+                load -= np.einsum("pq,pq,pqjd->pjd", at.weight, value, flux)
+            matrix[:, :, component, :, component] += np.einsum(
+                "pq,pqi,pqj->pij", at.weight * square, at.values, at.values
+            )
+            load[:, :, component] += np.einsum("pq,pqi->pi", at.weight * square * value, at.values)
+        touched, place = np.unique(at.element, return_inverse=True)
+        matrices[touched] += add_up(place, matrix, len(touched))
+        loads[touched] += add_up(place, load, len(touched))
+
+
+def _largest_ratio(
+    traces: Locals, energies: Locals, moments: Float[np.ndarray, "element 16"]
+) -> Float[np.ndarray, " element"]:
+    """Return the largest ∫ |t(w)|² / ∫ C ∇w : ∇w of each element, over bilinear w modulo those without energy.
+
+    Of one component these leave x, y and xy, of two (x, 0), (0, y), (y, x), (xy, 0) and (0, xy), from the centroid on.
+    """
+    centre = moments[:, [4, 1]] / moments[:, :1]  # ∫ x and ∫ y over the area
+    x, y = (OFFSETS - centre[:, None]).transpose(2, 0, 1)
+    none = np.zeros_like(x)
+    scalar = [(x,), (y,), (x * y,)]
+    modes = scalar if energies.shape[2] == 1 else [(x, none), (none, y), (y, x), (x * y, none), (none, x * y)]
+    basis = np.stack([np.stack(mode, axis=-1) for mode in modes], axis=-1).reshape(len(x), -1, len(modes))
+    size = basis.shape[1]
+    energy, trace = (basis.swapaxes(1, 2) @ each.reshape(len(x), size, size) @ basis for each in (energies, traces))
+    diagonal = np.einsum("ekk->ek", energy)
+    scale = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * diagonal.max(axis=1, keepdims=True)))
+    energy, trace = (scale[:, :, None] * each * scale[:, None, :] for each in (energy, trace))
+    values, vectors = np.linalg.eigh(energy)
+    root = vectors / np.sqrt(np.maximum(values, 1e-10))[:, None, :]
+    return np.linalg.eigvalsh(root.swapaxes(1, 2) @ trace @ root)[:, -1]

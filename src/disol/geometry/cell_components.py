@@ -1,0 +1,148 @@
+"""Connected components of pixel ∩ domain, where several runs of the boundary cross a pixel.
+
+A run is a chain of pieces through one pixel, from side to side. Most boundary pixels have one, and so one component;
+only the others are looked at here. Places on the sides of a pixel are numbers in [0, 4): the top side from left to
+right is [0, 1), then follow the right, bottom and left side, clockwise on the screen.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from disol.geometry.curve import Curve, next_points
+from disol.geometry.pieces import Pieces, green
+from disol.geometry.region import winds_around
+
+CORNERS = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])  # x, y
+FORWARD = np.array([(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)])  # along each side
+
+
+@dataclass(eq=False)
+class Component:
+    """A connected component of pixel ∩ domain.
+
+    outline   its outer boundary, from the top left corner of the pixel
+    pieces    of loops, on the outline and around its holes
+    gaps      the parts of the outline on sides of the pixel, as places from and to
+    moments   ∫ x^a y^b over it
+    """
+
+    outline: Curve
+    pieces: list[int]
+    gaps: list[tuple[float, float]]
+    moments: Float[np.ndarray, "4 4"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        points = self.outline.points
+        self.moments = green(points, next_points(points), np.zeros((len(points), 2))).sum(axis=0)
+
+    def on_side(self, side: int) -> list[tuple[float, float]]:
+        """Return the open intervals of a side (0 top, 1 right, 2 bottom, 3 left), along x or y."""
+        found = []
+        for start, stop in self.gaps:
+            for lap in (float(side), side + 4.0):
+                low, high = max(start, lap) - lap, min(stop, lap + 1) - lap
+                if low < high:
+                    found.append((low, high) if side < 2 else (1 - high, 1 - low))
+        return found
+
+
+def find_runs(pieces: Pieces) -> Bool[np.ndarray, " piece"]:
+    """Mark the pieces that start a run: those that enter their pixel, or leave its sides again.
+
+    At a point on a side, two pieces are one run if the domain between them lies inside the pixel: if, seen from the
+    direction along the sides, the one that leaves comes before the one that arrived.
+    """
+    before = np.argsort(pieces.following)
+    starts = (pieces.cell[before] != pieces.cell).any(axis=1)
+    local = pieces.start - pieces.cell
+    touches = np.flatnonzero(~starts & ((local == 0) | (local == 1)).any(axis=1))
+    forward = FORWARD[perimeter(local[touches]).astype(int)]
+    angles = []
+    for way in (pieces.end - pieces.start)[touches], (pieces.start - pieces.end)[before[touches]]:
+        cross = forward[:, 0] * way[:, 1] - forward[:, 1] * way[:, 0]
+        angles.append(np.arctan2(np.abs(cross), (forward * way).sum(axis=1)))
+    starts[touches] = angles[0] >= angles[1]
+    return starts
+
+
+def crowded(pieces: Pieces, starts: Bool[np.ndarray, " piece"], width: int) -> list[Int[np.ndarray, " _"]]:
+    """Return the pieces of every pixel with more than one run or closed loop, in the order of the loops."""
+    flat = pieces.cell @ [1, width]
+    closed = np.bincount(pieces.loop, starts) == 0
+    first_of_loop = np.append(True, np.diff(pieces.loop) > 0)
+    counted = starts | (first_of_loop & closed[pieces.loop])
+    runs = np.bincount(flat[counted], minlength=flat.max() + 1)
+    if runs.max() < 2:
+        return []
+    inside = np.flatnonzero(runs[flat] > 1)
+    inside = inside[np.argsort(flat[inside], kind="stable")]
+    return np.split(inside, np.flatnonzero(np.diff(flat[inside])) + 1)
+
+
+def components(
+    pieces: Pieces, own: Int[np.ndarray, " own"], starts: Bool[np.ndarray, " piece"], surrounded: bool
+) -> list[Component]:
+    """Find the components of the pixel that holds some pieces.
+
+    A component goes along a run to a side of the pixel, along the sides to where the next run starts, and so on.
+    Without runs, `surrounded` says whether the sides of the pixel lie in the domain.
+    """
+    corner = pieces.cell[own[0]]
+    runs: list[list[int]] = []
+    mine = set(own.tolist())
+    left = list(own[starts[own]]) + [piece for piece in own.tolist() if not starts[piece]]
+    for first in map(int, left):
+        if first not in mine:
+            continue
+        run: list[int] = []
+        piece = first
+        while piece in mine and not (run and starts[piece]):
+            run.append(piece)
+            mine.remove(piece)
+            piece = int(pieces.following[piece])
+        runs.append(run)
+    through = [run for run in runs if starts[run[0]]]
+    closed = [run for run in runs if not starts[run[0]]]
+    begins, stops = (
+        [float(perimeter((point[run[which]] - corner)[None])[0]) for run in through]
+        for point, which in ((pieces.start, 0), (pieces.end, -1))
+    )
+    found = []
+    unused = list(range(len(through)))
+    while unused:
+        first = here = unused.pop(0)
+        group: list[int] = []
+        points: list[Float[np.ndarray, 2]] = []
+        gaps = []
+        while True:
+            group += through[here]
+            points += [pieces.start[piece] - corner for piece in through[here]]
+            points.append(pieces.end[through[here][-1]] - corner)
+            stop = stops[here]
+            gap = {run: (begins[run] - stop) % 4.0 or 4.0 for run in (first, *unused)}
+            here = min(gap, key=gap.__getitem__)
+            gaps.append((stop, stop + gap[here]))
+            points += [CORNERS[turn % 4] for turn in range(int(stop) + 1, int(np.ceil(stop + gap[here])))]
+            if here == first:
+                break
+            unused.remove(here)
+        found.append(Component(Curve(np.array(points)), group, gaps))
+    if not through and surrounded:
+        found.append(Component(Curve(CORNERS), [], [(0.0, 4.0)]))
+    loops = [(run, Curve(pieces.start[run] - corner)) for run in closed]
+    found += [Component(loop, run, []) for run, loop in loops if loop.signed_area > 0]
+    for run, loop in loops:
+        if loop.signed_area < 0:  # a hole inside the pixel, of the smallest component around it
+            around = [part for part in found if winds_around(part.outline, loop.points[:1])[0]]
+            owner = min(around or found, key=lambda part: part.outline.signed_area)
+            owner.pieces.extend(run)
+            owner.moments += green(pieces.start[run], pieces.end[run], corner).sum(axis=0)
+    return found
+
+
+def perimeter(local: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, " point"]:
+    """Return the places, in [0, 4), of points on the sides of the unit square."""
+    x, y = local.T
+    return np.where(y == 0, x, np.where(x == 1, 1 + y, np.where(y == 1, 3 - x, 4 - y))) % 4.0

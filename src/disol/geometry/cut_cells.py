@@ -1,0 +1,287 @@
+"""Pixels cut at the true boundary: elements, the unknowns at their corners, and the pieces of boundary they carry.
+
+An element is a whole pixel or a connected component of pixel ∩ domain. Corners of elements are one unknown where the
+elements meet across an open side, so that a wall thinner than a pixel parts its two sides: a node may then carry two
+unknowns. An element with less than `SMALLEST` of a pixel hands its integrals and its boundary to the neighbour
+across its longest open side, whose function is continued into it; nothing is lost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+from jaxtyping import Float, Int
+
+from disol.errors import DisolError
+from disol.geometry.cell_components import Component, components, crowded, find_runs
+from disol.geometry.pieces import DEGREE, WHOLE, Covered, Pieces, cover, split_loops
+from disol.geometry.region import Arc, Region, winds_around
+from disol.grid import CORNERS, Grid
+
+SMALLEST = 1e-3  # of a pixel; smaller elements are merged, larger thresholds keep stresses from converging
+NOTHING = 1e-8  # of a pixel: a part of the domain that consists of smaller elements is left out
+CLOSED = 1e-9  # an open side that is shorter, in pixels, joins nothing
+
+# Corners of an element, clockwise from the top left as everywhere, as offsets (x, y).
+OFFSETS = np.array(CORNERS)[:, ::-1]
+# Corners that two elements share across the right and across the bottom side of the first: (of it, of the other).
+SHARED = (((1, 0), (2, 3)), ((3, 0), (2, 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class CutCells:
+    """A domain on a grid, element by element.
+
+    corner      column and row of the top left corner of each element
+    moments     ∫ x^a y^b over element ∩ domain, a, b < 4, in pixels from its top left corner, of the first elements;
+                all others are whole pixels
+    nodes       number of the unknown at each corner, clockwise from the top left
+    places      column and row of the node of each unknown; unknowns are counted row by row
+    pieces      of the boundary
+    element     that carries each piece
+    element_at  the element of each pixel, the largest of several; -1 outside
+    parted      the elements of pixels, by (row, column), that have several, each with its outline
+    """
+
+    region: Region
+    grid: Grid
+    corner: Int[np.ndarray, "element 2"]
+    moments: Float[np.ndarray, "cut 4 4"]
+    nodes: Int[np.ndarray, "element 4"]
+    places: Int[np.ndarray, "unknown 2"]
+    pieces: Pieces
+    element: Int[np.ndarray, " piece"]
+    element_at: Int[np.ndarray, "height width"]
+    parted: dict[tuple[int, int], list[tuple[Component, int]]]
+
+    @property
+    def num_cut(self) -> int:
+        """Number of elements that are not whole pixels."""
+        return len(self.moments)
+
+    @cached_property
+    def areas(self) -> Float[np.ndarray, " element"]:
+        """Area of each element, in pixels."""
+        areas = np.ones(len(self.corner))
+        areas[: self.num_cut] = self.moments[:, 0, 0]
+        return areas
+
+    def parts(self) -> Int[np.ndarray, " element"]:
+        """Number the connected parts of the domain, as elements see them, from 0."""
+        steps = np.stack([self.nodes[:, :-1], self.nodes[:, 1:]]).reshape(2, -1)
+        graph = scipy.sparse.coo_array(
+            (np.ones(steps.shape[1], dtype=bool), tuple(steps)), shape=2 * (len(self.places),)
+        )
+        return scipy.sparse.csgraph.connected_components(graph, directed=False)[1][self.nodes[:, 0]]
+
+    def find(
+        self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
+    ) -> tuple[Int[np.ndarray, " point"], Float[np.ndarray, "point 2"]]:
+        """Return the element at each point, -1 outside the domain, and the point in pixels from its top left corner."""
+        points = np.stack([x, y], axis=1) / self.grid.h
+        column, row = np.clip(np.floor(points).astype(int), 0, [self.grid.width - 1, self.grid.height - 1]).T
+        element = np.where(self.region.contains(x, y), self.element_at[row, column], -1)
+        for (at_row, at_column), found in self.parted.items():
+            here = np.flatnonzero((row == at_row) & (column == at_column) & (element >= 0))
+            for component, number in found:
+                inside = winds_around(component.outline, points[here] - [at_column, at_row])
+                element[here[inside]] = number
+        return element, points - self.corner[element]
+
+
+def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
+    """Cut the pixels of a grid at the boundary of a domain, and split that at the ends of arcs."""
+    for arc in arcs:
+        if arc.loop >= len(region.loops):
+            raise DisolError(f"The domain has loops 0 to {len(region.loops) - 1}, got an arc of loop {arc.loop}.")
+    pieces = split_loops(region, grid, arcs)
+    for loop_number, loop in enumerate(region.loops):
+        cells = pieces.cell[pieces.loop == loop_number]
+        if (cells == cells[:1]).all() and 0 < loop.signed_area < 0.99 * grid.h**2:  # that of a pixel is a whole element
+            raise DisolError(
+                f"Loop {loop_number} lies inside one pixel of a grid of {grid.height} x {grid.width}. "
+                "Use a finer grid, or a larger domain."
+            )
+    covered = cover(pieces, grid)
+    if covered.winding.min() < 0 or covered.winding.max() > 1:
+        raise DisolError("The loops must keep the domain on their right, and must not cross.")
+    # One element for each pixel: cut ones, then whole ones.
+    corner = np.concatenate([np.argwhere(covered.cut), np.argwhere(covered.whole)])[:, ::-1]
+    moments = np.empty((len(corner), DEGREE, DEGREE))
+    moments[:] = WHOLE
+    moments[: len(covered.moments)] = covered.moments
+    number = np.full(grid.pixels, -1)
+    number[corner[:, 1], corner[:, 0]] = np.arange(len(corner))
+    element = number[pieces.cell[:, 1], pieces.cell[:, 0]]
+    sides = _open_sides(covered, number)
+    # More where pixels have several components.
+    parted: dict[tuple[int, int], list[tuple[Component, int]]] = {}
+    starts = find_runs(pieces)
+    for own in crowded(pieces, starts, grid.width):
+        column, row = pieces.cell[own[0]].tolist()
+        found = components(pieces, own, starts, bool(covered.winding[row, column] == 1))
+        if len(found) > 1:
+            first = len(corner)
+            numbers = [int(number[row, column]), *range(first, first + len(found) - 1)]
+            corner = np.concatenate([corner, np.tile(corner[numbers[0]], (len(found) - 1, 1))])
+            moments = np.concatenate([moments, np.empty((len(found) - 1, DEGREE, DEGREE))])
+            for component, its in zip(found, numbers, strict=True):
+                moments[its], element[component.pieces] = component.moments, its
+            number[row, column] = max(numbers, key=lambda its: moments[its, 0, 0])
+            parted[row, column] = list(zip(found, numbers, strict=True))
+    if parted:
+        sides = _between_components(sides, parted)
+    nodes = _shared_corners(corner, sides, grid)
+    owner = _merge_slivers(corner, moments, sides)
+    # Keep what is its own owner, cut elements first, and the unknowns at its corners, row by row.
+    own = owner == np.arange(len(corner))
+    is_whole = own & (moments == WHOLE).all(axis=(1, 2))
+    kept = np.concatenate([np.flatnonzero(own & ~is_whole), np.flatnonzero(is_whole)])
+    renumbered = np.full(len(corner) + 1, -1)  # whose last entry stands for what has no owner
+    renumbered[kept] = np.arange(len(kept))
+    renumbered[:-1] = renumbered[owner]
+    is_used = np.zeros(int(nodes.max()) + 1, dtype=bool)
+    is_used[nodes[kept]] = True
+    places = np.empty((int(is_used.sum()), 2), dtype=int)
+    unknowns = (np.cumsum(is_used) - 1)[nodes[kept]]
+    places[unknowns] = corner[kept][:, None] + OFFSETS
+    carried = renumbered[element] >= 0
+    if not carried.all():
+        pieces, element = pieces.some(carried), element[carried]
+    return CutCells(
+        region=region,
+        grid=grid,
+        corner=corner[kept],
+        moments=moments[kept[: len(kept) - int(is_whole.sum())]],
+        nodes=unknowns,
+        places=places,
+        pieces=pieces,
+        element=renumbered[element],
+        element_at=renumbered[number],
+        parted={
+            pixel: [(component, int(renumbered[its])) for component, its in found] for pixel, found in parted.items()
+        },
+    )
+
+
+class _Sides(NamedTuple):
+    """Open sides between two elements: the left or upper one, the other one, the axis across, the open length."""
+
+    one: Int[np.ndarray, " side"]
+    other: Int[np.ndarray, " side"]
+    axis: Int[np.ndarray, " side"]
+    length: Float[np.ndarray, " side"]
+
+
+def _open_sides(covered: Covered, number: Int[np.ndarray, "height width"]) -> _Sides:
+    found = []
+    across = (number[:, :-1], number[:, 1:], covered.right[:, :-1]), (number[:-1], number[1:], covered.below[:-1])
+    for axis, (one, other, length) in enumerate(across):
+        is_open = (length > CLOSED) & (one >= 0) & (other >= 0)
+        found.append((one[is_open], other[is_open], np.full(int(is_open.sum()), axis), length[is_open]))
+    return _Sides(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+
+def _between_components(sides: _Sides, parted: dict[tuple[int, int], list[tuple[Component, int]]]) -> _Sides:
+    """Replace the open sides of pixels with several components by those between components that meet there."""
+    found = {components[0][1]: components for components in parted.values()}
+    concerned = np.isin(sides.one, list(found)) | np.isin(sides.other, list(found))
+
+    def openings(element: int, side: int) -> list[tuple[int, list[tuple[float, float]]]]:
+        parts = [(number, component.on_side(side)) for component, number in found.get(element, ())]
+        return parts or [(element, [(0.0, 1.0)])]
+
+    added = []
+    for one, other, axis, length in zip(*(each[concerned].tolist() for each in sides), strict=True):
+        here, there = (1, 3) if axis == 0 else (2, 0)
+        for mine, its in product(openings(one, here), openings(other, there)):
+            shared = sum(max(0.0, min(b, d) - max(a, c)) for (a, b), (c, d) in product(mine[1], its[1]))
+            if shared > CLOSED:
+                added.append((mine[0], its[0], axis, min(shared, length)))
+    new = np.array(added).reshape(-1, 4).T
+    return _Sides(
+        *(
+            np.concatenate([each[~concerned], column.astype(each.dtype)])
+            for each, column in zip(sides, new, strict=True)
+        )
+    )
+
+
+def _shared_corners(corner: Int[np.ndarray, "element 2"], sides: _Sides, grid: Grid) -> Int[np.ndarray, "element 4"]:
+    """Number the corners of elements, those that open sides join alike, in the order of their nodes, row by row.
+
+    Around nearly every node all elements hang together: there are at most one more of them than open sides. Only
+    where that is not so, corners are joined one by one.
+    """
+    columns = grid.width + 1
+    node = (corner[:, None] + OFFSETS) @ [1, columns]
+    joined = [(4 * sides.one + np.array([SHARED[0][k][0], SHARED[1][k][0]])[sides.axis],
+               4 * sides.other + np.array([SHARED[0][k][1], SHARED[1][k][1]])[sides.axis]) for k in (0, 1)]  # fmt: skip
+    one, other = (np.concatenate(each) for each in zip(*joined, strict=True))
+    flat = node.reshape(-1)
+    size = columns * (grid.height + 1)
+    loose = np.bincount(flat, minlength=size) - np.bincount(flat[one], minlength=size) > 1
+    pixel = corner @ [1, grid.width]
+    loose[node[np.bincount(pixel)[pixel] > 1]] = True  # several components of one pixel
+    twins = np.zeros(len(flat), dtype=int)
+    at_loose = np.flatnonzero(loose[flat])
+    if len(at_loose):
+        place = np.full(len(flat), -1)
+        place[at_loose] = np.arange(len(at_loose))
+        kept = loose[flat[one]]
+        graph = scipy.sparse.coo_array(
+            (np.ones(int(kept.sum()), dtype=bool), (place[one[kept]], place[other[kept]])), shape=2 * (len(at_loose),)
+        )
+        _, label = scipy.sparse.csgraph.connected_components(graph, directed=False)
+        groups, group = np.unique(np.stack([flat[at_loose], label], axis=1), axis=0, return_inverse=True)
+        _, first, of_node = np.unique(groups[:, 0], return_index=True, return_inverse=True)
+        twins[at_loose] = (np.arange(len(groups)) - first[of_node])[group.reshape(-1)]
+    return (flat * (1 + int(twins.max())) + twins).reshape(-1, 4)
+
+
+def _merge_slivers(
+    corner: Int[np.ndarray, "element 2"],
+    moments: Float[np.ndarray, "element 4 4"],
+    sides: _Sides,
+) -> Int[np.ndarray, " element"]:
+    """Hand the moments of slivers to neighbours, in place; return which element stands for each, -1 for none.
+
+    A sliver among slivers follows its neighbour. Of a part of the domain that consists of slivers, the largest takes
+    the others.
+    """
+    owner, area = np.arange(len(corner)), moments[:, 0, 0].copy()
+    slivers = np.flatnonzero(area < SMALLEST)
+    if not len(slivers):
+        return owner
+    owner[slivers] = -1
+    around: dict[int, list[tuple[float, int]]] = {sliver: [] for sliver in slivers.tolist()}
+    touching = np.flatnonzero(np.isin(sides.one, slivers) | np.isin(sides.other, slivers))
+    for one, other, length in zip(
+        *(each[touching].tolist() for each in (sides.one, sides.other, sides.length)), strict=True
+    ):
+        for mine, its in ((one, other), (other, one)):
+            if mine in around:
+                around[mine].append((length, its))
+    waiting = sorted(around, key=lambda sliver: -area[sliver])
+    while waiting:
+        placed = [sliver for sliver in waiting if any(owner[its] >= 0 for _, its in around[sliver])]
+        for sliver in placed:
+            taker = owner[max((length, its) for length, its in around[sliver] if owner[its] >= 0)[1]]
+            owner[sliver] = taker
+            x, y = (_shifted(float(step)) for step in corner[sliver] - corner[taker])
+            moments[taker] += x @ moments[sliver] @ y.T
+        if not placed:
+            placed = waiting[:1]
+            owner[placed] = placed if area[placed[0]] > NOTHING else -1
+        waiting = [sliver for sliver in waiting if sliver not in placed]
+    return owner
+
+
+def _shifted(step: float) -> Float[np.ndarray, "4 4"]:
+    """(x + step)^a = Σ_i S_ai x^i."""
+    return np.array([[comb(a, i) * step ** (a - i) if i <= a else 0.0 for i in range(DEGREE)] for a in range(DEGREE)])

@@ -1,0 +1,235 @@
+"""Domains with true boundaries: closed loops in the plane, whatever the grid, and arcs of them.
+
+A point is in the domain if an odd number of loops goes around it. Every loop keeps the domain on its right on the
+screen (x to the right, y downwards): ½ ∮ x dy − y dx is positive of an outer loop and negative of a hole.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import InitVar, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from disol import _checks as checks
+from disol.errors import DisolError
+from disol.geometry.boundary import trace_sides
+from disol.geometry.curve import Curve, Geometry, next_points
+from disol.geometry.tracing import trace_levels
+from disol.grid import CORNERS, Grid
+
+TOUCHING = 1e-12  # sides of loops that are closer, in units of the square, touch
+SMALLEST_WIDTH = 1e-9  # of a loop, in units of the square
+MOST_PAIRS = 1_000_000  # of sides that are compared at a time
+
+Points = Float[np.ndarray, "point 2"]
+
+
+@dataclass(frozen=True)
+class Arc:
+    """A run of a loop from one fraction of its length to another; one that ends beyond 1 passes the loop's start."""
+
+    loop: int = 0
+    start: float = 0.0
+    end: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.whole_number("loop of an arc", self.loop)
+        start, end = checks.number("start of an arc", self.start), checks.number("end of an arc", self.end)
+        if not 0 <= start <= 1 or not start < end <= start + 1:
+            raise DisolError(
+                "An arc goes from a fraction of its loop in [0, 1] to a larger one, at most one loop further, "
+                f"got {start:g} to {end:g}."
+            )
+
+    def covers(self, loop: Int[np.ndarray, " place"], place: Float[np.ndarray, " place"]) -> Bool[np.ndarray, " place"]:
+        """Tell which places, each a fraction of the length of a loop, lie on the arc."""
+        return (loop == self.loop) & (
+            (self.end - self.start >= 1) | ((place - self.start) % 1.0 < self.end - self.start)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A domain bounded by loops that neither cross nor touch themselves or each other.
+
+    loops     turned so that the domain lies on their right, in the order they were given in
+    trusted   leave them as they are, unchecked: they are known to bound a domain, or touch at corners on purpose
+    """
+
+    loops: tuple[Curve, ...]
+    trusted: InitVar[bool] = False
+
+    def __post_init__(self, trusted: bool) -> None:
+        if not self.loops:
+            raise DisolError("A domain needs at least one loop, got none.")
+        if trusted:
+            return
+        loops = [_cleaned(number, loop.points) for number, loop in enumerate(self.loops)]
+        _require_apart(loops)
+        turned = []
+        for loop in loops:
+            around = [bool(winds_around(other, loop.points[:1])[0]) for other in loops if other is not loop]
+            turned.append(loop.oriented(clockwise=sum(around) % 2 == 0))
+        object.__setattr__(self, "loops", tuple(turned))
+
+    @classmethod
+    def from_geometry(cls, geometry: Geometry) -> "Region":
+        """Take a drawn domain or a named shape: loop 0 is its outer curve, loop k its k-th hole."""
+        region = cls(geometry.curves)
+        for number, loop in enumerate(region.loops):
+            if (loop.signed_area > 0) != (number == 0):
+                raise DisolError(f"Hole {number} lies outside the outer curve, or inside another hole. Move it.")
+        return region
+
+    @classmethod
+    def from_polygons(cls, polygons: Sequence[Any]) -> "Region":
+        """Take polygons [point, 2] in any order and direction; one inside an odd number of others is a hole."""
+        loops = [checks.as_float("A polygon", checks.real_numbers("A polygon", points)) for points in polygons]
+        for points in loops:
+            if points.ndim != 2 or points.shape[1] != 2:
+                raise DisolError(f"A polygon must be an array [point, 2], got shape {points.shape}.")
+        return cls(tuple(map(Curve, loops)))
+
+    @classmethod
+    def from_mask(cls, mask: Bool[np.ndarray, "height width"]) -> "Region":
+        """Take the staircase of a mask: loops along the sides of its pixels, which touch where only corners meet."""
+        corners, h = np.array(CORNERS), Grid(*mask.shape).h
+        walks = trace_sides(mask)  # a side starts at the corner of its number
+        return cls(tuple(Curve(h * (walk[:, 1:] + corners[walk[:, 0]])[:, ::-1]) for walk in walks), trusted=True)
+
+    @classmethod
+    def from_levels(cls, levels: Float[np.ndarray, "height width"], level: float = 0.5) -> "Region":
+        """Take what is brighter than a level in a picture, whose grey pixels place its boundary between pixels."""
+        loops = trace_levels(levels, level)
+        if not loops:
+            raise DisolError(f"No pixel of the picture exceeds {level:g}, so there is no domain.")
+        return cls(loops, trusted=True)
+
+    def contains(self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> Bool[np.ndarray, " point"]:
+        """Tell which points lie in the domain."""
+        points = np.stack([x, y], axis=1)
+        return np.logical_xor.reduce([winds_around(loop, points) for loop in self.loops])
+
+    def mask(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
+        """Mark the pixels whose centre lies in the domain."""
+        return np.logical_xor.reduce([loop.inside(grid) for loop in self.loops])
+
+
+def arcs_of_pixels(mask: Bool[np.ndarray, "height width"], marked: Bool[np.ndarray, "height width"]) -> tuple[Arc, ...]:
+    """Return the arcs of the staircase of a mask that run along the outer sides of its marked pixels.
+
+    A run of several pixels does not end around a corner: pixels that mark one side of a rectangle mark no other.
+    """
+    arcs = []
+    for loop, walk in enumerate(trace_sides(mask)):
+        on = marked[walk[:, 1], walk[:, 2]]
+        if on.all():
+            arcs.append(Arc(loop))
+            continue
+        starts = np.flatnonzero(on & ~np.roll(on, 1))
+        for start in starts.tolist():
+            run = np.arange(start, start + int(np.argmin(np.roll(on, -start)))) % len(walk)
+            first, last = _without_corners(walk[run])
+            arcs.append(
+                Arc(
+                    loop,
+                    (start + first) / len(walk) % 1.0,
+                    (start + first) / len(walk) % 1.0 + (last - first) / len(walk),
+                )
+            )
+    return tuple(arcs)
+
+
+def _without_corners(run: Int[np.ndarray, "side 3"]) -> tuple[int, int]:
+    """Return the first side of a run, given by direction and pixel, and that after its last, without its corners.
+
+    What the pixels at its ends have on other sides than the one towards the rest of the run is left out.
+    """
+    pixels = (run[1:, 1:] != run[:-1, 1:]).any(axis=1)  # where the next pixel begins
+    if not pixels.any():
+        return 0, len(run)
+    first, last = int(np.argmax(pixels)), len(run) - 1 - int(np.argmax(pixels[::-1]))
+    head, tail = np.flatnonzero(run[: first + 1, 0] == run[first, 0]), np.flatnonzero(run[last:, 0] == run[last, 0])
+    return int(head[0]), last + int(tail[-1]) + 1
+
+
+def _cleaned(number: int, points: Points) -> Curve:
+    """Drop points that repeat the one before them, and require a polygon with an area."""
+    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
+    if len(points) < 3 or np.linalg.svd(points - points.mean(axis=0), compute_uv=False)[1] < SMALLEST_WIDTH:
+        raise DisolError(f"Loop {number} has no area: its points lie on one line. Move or drop it.")
+    return Curve(points)
+
+
+def winds_around(loop: Curve, points: Points) -> Bool[np.ndarray, " point"]:
+    """Tell which points a loop goes around, by the parity of the sides that a ray to the right crosses."""
+    order = np.argsort(points[:, 1], kind="stable")
+    x, y = points[order].T
+    start, stop = loop.points, next_points(loop.points)
+    first, last = (np.searchsorted(y, end(start[:, 1], stop[:, 1])) for end in (np.minimum, np.maximum))
+    count = last - first  # points at the height of each side
+    side = np.repeat(np.arange(len(start)), count)
+    point = np.arange(len(side)) + np.repeat(first + count - np.cumsum(count), count)
+    slope = (stop - start)[side]
+    beyond = start[side, 0] + (y[point] - start[side, 1]) / slope[:, 1] * slope[:, 0] > x[point]
+    inside = np.empty(len(points), dtype=bool)
+    inside[order] = np.bincount(point[beyond], minlength=len(points)) % 2 == 1
+    return inside
+
+
+def _require_apart(loops: Sequence[Curve]) -> None:
+    """Require that no two sides of loops cross or touch, but those that follow each other at their common point."""
+    starts = np.concatenate([loop.points for loop in loops])
+    ends = np.concatenate([next_points(loop.points) for loop in loops])
+    sizes = np.array([len(loop.points) for loop in loops])
+    loop = np.repeat(np.arange(len(loops)), sizes)
+    last = np.cumsum(sizes) - 1
+    following = np.arange(1, len(starts) + 1)
+    following[last] = last + 1 - sizes
+    step = ends - starts
+    length = np.hypot(*step.T)
+    # A side that turns back runs along the one before it.
+    after = step[following]
+    turns_back = (np.abs(_cross(step, after)) <= TOUCHING * length) & ((step * after).sum(axis=1) < 0)
+    if turns_back.any():
+        here = np.flatnonzero(turns_back)[0]
+        _refuse(int(loop[here]), int(loop[here]), ends[here])
+    low, high = np.minimum(starts, ends) - TOUCHING, np.maximum(starts, ends) + TOUCHING
+    for one, other in _overlapping(low, high):
+        apart = (following[one] == other) | (following[other] == one)
+        for mine, its in ((one, other), (other, one)):
+            # Both ends of a side lie on one side of the line through the other.
+            first, last = (_cross(step[mine], ends_of[its] - starts[mine]) for ends_of in (starts, ends))
+            margin = TOUCHING * length[mine]
+            apart |= (np.minimum(first, last) > margin) | (np.maximum(first, last) < -margin)
+        if not apart.all():
+            pair = np.flatnonzero(~apart)[0]
+            _refuse(int(loop[one[pair]]), int(loop[other[pair]]), starts[one[pair]])
+
+
+def _refuse(one: int, other: int, near: Float[np.ndarray, "2"]) -> None:
+    which = f"Loop {one} crosses or touches itself" if one == other else f"Loops {one} and {other} cross or touch"
+    raise DisolError(f"{which} near x = {near[0]:.4g}, y = {near[1]:.4g}. Keep all loops apart.")
+
+
+def _cross(one: Points, other: Points) -> Float[np.ndarray, " point"]:
+    return one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]
+
+
+def _overlapping(low: Points, high: Points) -> Iterator[tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]]:
+    """Yield the pairs of boxes that overlap, some at a time: a sweep along the axis on which fewer do."""
+    sweeps = []
+    for axis in (0, 1):
+        order = np.argsort(low[:, axis], kind="stable")
+        count = np.searchsorted(low[order, axis], high[order, axis], side="right") - np.arange(1, len(order) + 1)
+        sweeps.append((int(count.sum()), axis, order, count))
+    _, axis, order, count = min(sweeps, key=lambda sweep: sweep[0])
+    along, bounds = 1 - axis, np.cumsum(count)
+    chunks = np.searchsorted(bounds, np.arange(0, max(bounds[-1], 1), MOST_PAIRS), side="right")
+    for first, last in zip(chunks, [*chunks[1:], len(order)], strict=True):
+        some = count[first:last]
+        place = np.repeat(np.arange(first, last), some)
+        one, other = order[place], order[place + 1 + np.arange(len(place)) - np.repeat(np.cumsum(some) - some, some)]
+        near = (low[one, along] <= high[other, along]) & (low[other, along] <= high[one, along])
+        yield one[near], other[near]

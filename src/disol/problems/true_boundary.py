@@ -1,0 +1,126 @@
+"""Cases on their true boundary: elements cut at its curves, or at the outer sides of the pixels of a mask.
+
+Conditions sit on arcs: those of a drawn case are its segments, as fractions of the true length of a curve; those of a
+mask run along the outer sides of marked pixels. Forces are tractions, per length. Values at pixels are those at their
+centres.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from disol._terms import FORCE, SUPPORT, Term
+from disol.errors import DisolError
+from disol.fem.cut_system import CutField, CutSystem, discretise
+from disol.fem.nitsche import Condition, Dirichlet, Neumann
+from disol.fields import at_pixels
+from disol.geometry.region import Arc, arcs_of_pixels
+from disol.grid import Grid
+from disol.problems.case import Case
+from disol.problems.problem import Markers, Problem, TransientProblem, component_of
+from disol.problems.solution import Solution
+
+
+def cut_system(case: Case, refinement: int = 1) -> CutSystem:
+    """Discretise one case on the grid of its pixels, or on one that is so many times finer."""
+    region = case.region
+    height, width = case.grid.pixels
+    grid = Grid(refinement * height, refinement * width)
+    sources = [_on_grid(source, refinement) for source in case.problem.sources(case.terms)]
+    return discretise(region, grid, case.problem.form(case.conventions), conditions(case), sources)
+
+
+def conditions(case: Case) -> list[Condition]:
+    """Return what is held and what is loaded, on arcs of the region of one case."""
+    found: list[Condition] = []
+    for term in case.problem.terms:
+        if term.kind is SUPPORT:
+            found += [Dirichlet(arc, components=_components(case.problem, term)) for arc, _ in _arcs(case, term)]
+        elif term.kind is FORCE:
+            components = _components(case.problem, term)
+            found += [Neumann(arc, force, components=components) for arc, force in _arcs(case, term) if force]
+    return found
+
+
+def _components(problem: Problem, term: Term) -> tuple[int, ...] | None:
+    if term.component is None:
+        return None
+    return tuple(place for place, name in enumerate(problem.fields) if component_of(name) == term.component)
+
+
+def _arcs(case: Case, term: Term) -> list[tuple[Arc, float]]:
+    """Return the arcs of a term and the value on each."""
+    if case.boundary == "true":
+        drawn = case.sketch[term.name] if case.sketch is not None else ()
+        return [
+            (Arc(segment.curve, segment.start % 1.0, segment.start % 1.0 + segment.length), markers.force or 0.0)
+            for markers in ((drawn,) if isinstance(drawn, Markers) else drawn)
+            for segment in markers.segments
+        ]
+    marked = case.terms[term.name]
+    return [
+        (arc, float(value))
+        for value in np.unique(marked[marked != 0])
+        for arc in arcs_of_pixels(case.domain, marked == value)
+    ]
+
+
+def _on_grid(source: Any, refinement: int) -> Any:
+    """Give every smaller pixel the value of the one it is part of."""
+    if not isinstance(source, np.ndarray) or refinement == 1:
+        return source
+    return source.repeat(refinement, axis=0).repeat(refinement, axis=1)
+
+
+def solve_case(case: Case) -> Solution:
+    """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken."""
+    if case.is_batch:
+        raise DisolError(f"Cases on their true boundary are solved one at a time, got a batch of {len(case)}.")
+    found, frames = solve_frames(case), case.problem.frames(case.times)
+    fields = np.stack([np.nan_to_num(frame.pixels()) * case.domain for frame in found.values()])
+    if frames.steps is not None and frames.steps[0] == 0:
+        start = at_pixels(case.terms["initial"], case.domain) * case.domain
+        fields = np.concatenate([start[None, None], fields])
+    amplitude = case.problem.normalisation(case.conventions).amplitude(fields[: frames.counted], case.domain)
+    size = float(amplitude) if np.ndim(amplitude) == 0 else amplitude
+    error = found[1].rounding_error if frames.steps is None else None
+    return Solution(case, frames.pick(fields), size, None, "cpu", error)
+
+
+def solve_frames(case: Case, refinement: int = 1) -> dict[int, CutField]:
+    """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid."""
+    system, steps = cut_system(case, refinement), case.problem.frames(case.times).steps
+    if steps is None:
+        return {1: system.solve()}
+    assert isinstance(case.problem, TransientProblem)
+    step = case.problem.step / refinement
+    marched = system.march(_on_grid(case.terms["initial"], refinement), step, refinement * steps[-1])
+    wanted = {refinement * number: number for number in steps}
+    return {wanted[number]: frame for number, frame in enumerate(marched, start=1) if number in wanted}
+
+
+def estimate_distance(solution: Solution) -> float:
+    """Estimate ‖u_h − u‖ / ‖u‖ at pixel centres, u the solution of the PDE: 2 ‖u_h − u_h/2‖ / ‖u_h/2‖.
+
+    u_h/2 is that of the twice finer grid, and of half the step of time. With errors of order h² the difference is ¾ of
+    the distance, where ends of supports leave only order h it is half of it. The domain of a mask is its staircase.
+    """
+    case = solution.case
+    if case.boundary == "pixels" or solution.is_batch:
+        raise DisolError(
+            "The distance to the PDE is estimated for one case on its true boundary. Solve it with "
+            'conventions="physical".'
+        )
+    frames, finer = case.problem.frames(case.times), solve_frames(case, refinement=2)
+    rows, columns = np.nonzero(case.domain)
+    x, y = case.grid.h * (columns + 0.5), case.grid.h * (rows + 0.5)
+    coarse = solution.field if case.times is not None else solution.field[None]
+    differences, sizes = 0.0, 0.0
+    for place, step in enumerate(frames.asked):
+        number = 1 if frames.steps is None else frames.steps[step]
+        if number == 0:
+            continue  # the initial field is known
+        there = np.nan_to_num(finer[number].at(x, y))
+        differences += float(((coarse[place][:, rows, columns] - there) ** 2).sum())
+        sizes += float((there**2).sum())
+    return 2.0 * float(np.sqrt(differences / sizes)) if sizes else 0.0

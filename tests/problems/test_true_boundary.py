@@ -1,0 +1,151 @@
+"""On their true boundary cases are solved to a fraction of the error of pixels, whatever describes them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import disol
+from disol import Case, DisolError
+from disol.data import generate
+from disol.problems.true_boundary import cut_system, solve_frames
+
+PHYSICAL = {"conventions": "physical"}
+
+
+def relative(found, expected):
+    return np.linalg.norm(found - expected) / np.linalg.norm(expected)
+
+
+def on_finer_grid(case):
+    """Solve a case on a grid that is four times finer, and evaluate at the centres of its own pixels."""
+    field, (rows, columns) = np.zeros((len(case.problem.fields), *case.grid.pixels)), np.nonzero(case.domain)
+    finer = solve_frames(case, refinement=4)[1]
+    field[:, rows, columns] = finer.at((columns + 0.5) * case.grid.h, (rows + 0.5) * case.grid.h)
+    return field
+
+
+@pytest.mark.parametrize(("shift", "median", "worst"), [(None, 0.008, 0.02), ("all", 0.01, 0.03)])
+def test_drawn_cases_are_near_the_solution_on_a_fine_grid_and_pixels_are_not(shift, median, worst):
+    errors = []
+    for index in range(5):
+        case = disol.draw("poisson", 2, index, shift=shift, **PHYSICAL)
+        pixels, reference = disol.solve_exact(disol.draw("poisson", 2, index, shift=shift)).field, on_finer_grid(case)
+        errors.append([relative(disol.solve_exact(case).field, reference), relative(pixels, reference)])
+    true, pixel = np.array(errors).T
+    assert np.median(true) < median
+    assert true.max() < worst
+    assert np.median(pixel) > 4 * np.median(true)
+
+
+def tilted_strip(folder):
+    """A strip of length ½ and width ¼, turned by 30 degrees; its left end is the range outer:0.8333-1 of its loop."""
+    along, across = np.array([np.cos(np.pi / 6), np.sin(np.pi / 6)]), np.array([-np.sin(np.pi / 6), np.cos(np.pi / 6)])
+    start = np.array([0.37, 0.19])
+    corners = [start, start + along / 2, start + along / 2 + across / 4, start + across / 4]
+    path = folder / "strip.json"
+    path.write_text(json.dumps({"outer": [corner.tolist() for corner in corners]}))
+    return path, along, start
+
+
+def test_a_polygon_is_held_on_a_range_of_its_own_length(tmp_path):
+    path, along, start = tilted_strip(tmp_path)
+    terms = {"dirichlet": f"outer:{10 / 12}-1", "source": "1"}
+    errors = {}
+    for side in (32, 64, 128):
+        case = disol.read_case("poisson", path, resolution=side, **terms, **PHYSICAL)
+        assert case.boundary == "true"
+        solution = disol.solve_exact(case)
+        x, y = case.grid.pixel_centres()
+        place = (x - start[0]) * along[0] + (y - start[1]) * along[1]
+        errors[side] = relative(solution.field[0], (place / 2 - place**2 / 2) * case.domain)
+        assert solution.estimate_distance() > errors[side] / 2
+    assert errors[64] < 2e-3
+    assert errors[32] / errors[64] > 3
+    assert errors[64] / errors[128] > 3
+    pixels = disol.solve_exact(disol.read_case("poisson", path, **terms))
+    assert relative(pixels.field[0], solution.field[0, ::2, ::2][:64, :64]) > 0.03
+
+
+def rectangle(side):
+    domain = np.zeros((side, side))
+    domain[side // 4 : 3 * side // 4, side // 8 : 7 * side // 8] = 1
+    left, right = np.zeros((2, side, side))
+    left[:, side // 8], right[:, 7 * side // 8 - 1] = domain[:, side // 8], domain[:, 7 * side // 8 - 1]
+    return domain, left, right
+
+
+def test_a_mask_is_held_at_the_outer_sides_of_its_pixels_to_second_order():
+    errors = []
+    for side in (32, 64, 128):
+        domain, left, _ = rectangle(side)
+        solution = disol.solve_exact("poisson", domain=domain, dirichlet=left, source=domain, **PHYSICAL)
+        assert solution.case.boundary == "edges"
+        place = (np.arange(side) + 0.5) / side - 1 / 8
+        errors.append(relative(solution.field[0], (0.75 * place - place**2 / 2) * domain))
+    assert errors[1] < 1e-3
+    assert 1.85 < np.log2(errors[0] / errors[2]) / 2 < 2.15
+
+
+def test_a_traction_is_a_force_per_length():
+    domain, left, right = rectangle(32)
+    bar = disol.solve_exact(
+        "elasticity", domain=domain, fix_x=left, fix_y=left, force_x=right, force_y=0 * right, young=7.0,
+        poisson_ratio=0.0, **PHYSICAL,
+    )  # fmt: skip
+    place = (np.arange(32) + 0.5) / 32 - 1 / 8
+    assert bar.field[0] == pytest.approx(place / 7 * domain, abs=1e-9)
+    assert np.abs(bar.field[1]).max() < 1e-9
+
+
+def test_heat_starts_at_its_initial_field_and_ends_at_the_steady_solution():
+    domain, left, _ = rectangle(32)
+    terms = {"domain": domain, "dirichlet": left, "source": domain}
+    heat = disol.solve_exact("heat", **terms, initial=domain, times=[0, 40, 800], time_scale=0.1, **PHYSICAL)
+    steady = disol.solve_exact("poisson", **terms, **PHYSICAL)
+    assert np.array_equal(heat.field[0, 0], domain)
+    assert relative(heat.field[2], 3 * steady.field) < 1e-3
+    assert 0 < heat.estimate_distance() < 0.05
+
+
+def test_the_distance_is_at_least_half_the_true_one():
+    for problem, side in (("poisson", 32), ("advection-diffusion-high", 32), ("elasticity", 32)):
+        for index in range(3):
+            case = disol.draw(problem, 5, index, resolution=side, **PHYSICAL)
+            solution = disol.solve_exact(case)
+            true = relative(solution.field, on_finer_grid(case))
+            assert 0.5 * true < solution.estimate_distance() < 10 * true
+
+
+def test_the_system_of_a_case_shows_its_matrix():
+    case = disol.draw("poisson", 2, 0, resolution=32, **PHYSICAL)
+    system = disol.system(case)
+    assert system.matrix.shape == (len(system.load), len(system.load))
+    field = system.solve()
+    assert np.abs(system.residual(field.values)).max() < 1e-12
+    assert system.energy(field.values) == pytest.approx(0.5 * system.load @ field.values[:, 0])
+    component, row, column = system.unknowns.T
+    assert (component == 0).all()
+    assert np.nanmax(np.abs(field.nodes()[0, row, column] - field.values[:, 0])) < 1  # where they are
+    assert 0 < disol.solve_exact(case).rounding_error < 1e-10
+    assert len(repr(system)) < 120
+    assert abs(system.matrix - system.matrix.T).max() < 1e-12
+    assert np.linalg.eigvalsh(system.matrix.toarray()).min() > 0
+
+
+def test_what_true_boundaries_cannot_do_yet_is_refused_in_one_line(tmp_path):
+    case = disol.draw("poisson", 2, 0, resolution=32, **PHYSICAL)
+    pixels = disol.solve_exact(disol.draw("poisson", 2, 0, resolution=32))
+    attempts = {
+        "are solved one at a time, got a batch of 2": lambda: disol.solve_exact([case, case]),
+        "are q1, got 'p1'": lambda: disol.solve_exact(case, element="p1"),
+        "Use disol.system": case.system,
+        "Files hold cases on pixels": lambda: generate("poisson", 2, tmp_path / "x.h5", **PHYSICAL),
+        'Solve it with conventions="physical"': pixels.estimate_distance,
+        "A region is of one case": lambda: cut_system(Case.stack([case, case])),
+        "was drawn with conventions 'physical'": lambda: disol.solve_exact(case, conventions="paper"),
+    }
+    for message, attempt in attempts.items():
+        with pytest.raises(DisolError, match=message) as raised:
+            attempt()
+        assert len(str(raised.value).splitlines()) == 1
