@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import disol
+from disol._arrays import copy_to_host
 from disol.data import CaseDataset, generate
 from disol.fem import System
 from disol.problems import Case
@@ -73,6 +74,14 @@ def result_of(process: subprocess.Popen):
 
 def relative_difference(found, expected) -> float:
     return float(np.linalg.norm(np.asarray(found) - expected) / np.linalg.norm(expected))
+
+
+@pytest.mark.parametrize("shape", [(5,), (1000, 1, 100, 101)])
+def test_large_arrays_come_back_from_a_gpu_whole(shape):
+    values = torch.rand(shape, dtype=torch.float64, device=GPU)
+    target = np.zeros(shape)
+    copy_to_host(values, target)
+    assert np.array_equal(target, values.cpu().numpy())
 
 
 def drawn_systems(problem: str) -> System:

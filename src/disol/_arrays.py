@@ -5,6 +5,8 @@ and discretised where it lies, on a CPU or on a GPU.
 """
 
 import sys
+from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 # A NumPy array or a tensor; shapes are written as Float[Array, "*batch height width"].
 Array = Any
+
+STAGE_BYTES = 2**25
+_staging = Lock()
 
 
 def is_tensor(value: object) -> TypeGuard["Tensor"]:
@@ -65,3 +70,50 @@ def to_device(array: np.ndarray, device: Any) -> "Tensor":
 def to_numpy(array: Array) -> np.ndarray:
     """Bring an array back to NumPy."""
     return array.detach().cpu().numpy() if is_tensor(array) else np.asarray(array)
+
+
+def copy_to_host(values: "Tensor", target: np.ndarray) -> None:
+    """Copy a tensor into an array, from a GPU by way of pinned memory.
+
+    A plain copy of hundreds of megabytes would be written into new memory by one core, and take longer than many a
+    solution; from pinned memory all cores write, while the next piece is on its way.
+    """
+    here = sys.modules["torch"].from_numpy(target)
+    if values.device.type != "cuda" or values.dtype != here.dtype or values.nbytes < STAGE_BYTES:
+        here.copy_(values)
+        return
+    with _staging:
+        copy_in_pieces(values, here, _pinned_stages())
+
+
+def copy_in_pieces(values: "Tensor", target: "Tensor", stages: tuple["Tensor", "Tensor"]) -> None:
+    """Copy a tensor to another of its shape and type by way of two stages of bytes, one after the other."""
+    torch = sys.modules["torch"]
+    source, destination = (each.view(-1).view(torch.uint8) for each in (values.contiguous(), target))
+    size = len(stages[0])
+    waiting: list[tuple[Any, Tensor, Tensor]] = []
+    pieces, places = (torch.split(each, size) for each in (source, destination))
+    for number, (piece, place) in enumerate(zip(pieces, places, strict=True)):
+        stage = stages[number % 2][: len(piece)]
+        stage.copy_(piece, non_blocking=True)
+        arrived = torch.cuda.Event() if values.is_cuda else None
+        if arrived is not None:
+            arrived.record()
+        waiting.append((arrived, stage, place))
+        if len(waiting) > 1:
+            _finish(*waiting.pop(0))
+    for each in waiting:
+        _finish(*each)
+
+
+def _finish(arrived: Any, stage: "Tensor", place: "Tensor") -> None:
+    if arrived is not None:
+        arrived.synchronize()
+    place.copy_(stage)
+
+
+@cache
+def _pinned_stages() -> tuple["Tensor", "Tensor"]:
+    torch = sys.modules["torch"]
+    one, other = (torch.empty(STAGE_BYTES, dtype=torch.uint8, pin_memory=True) for _ in range(2))
+    return one, other

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from disol import _checks as checks
-from disol._arrays import Array, is_tensor, to_device
+from disol._arrays import Array, copy_to_host, is_tensor, to_device
 from disol.errors import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System
 from disol.fem.cut_system import CutSystem
@@ -168,7 +168,7 @@ def gather(count: int, pieces: Iterable[Mapping[str, Array]]) -> dict[str, np.nd
             if name not in whole:
                 whole[name] = np.empty((count, *values.shape[1:]))
             # Straight into place: joining pieces later would write everything twice.
-            to_device(whole[name][start : start + len(values)], "cpu").copy_(values)
+            copy_to_host(values, whole[name][start : start + len(values)])
         start += len(values)
     return whole
 
