@@ -16,10 +16,10 @@ import scipy
 import disol
 from body_fitted import RINGS, difference
 from cut_references import REFERENCES, cylinder
-from disol.fem.boundary_flux import boundary_flux
 from disol.fem.cut_forms import Form, diffusive, elastic
 from disol.fem.cut_system import CutSystem, Sources, discretise
 from disol.fem.nitsche import BoundaryPoints, Condition, Dirichlet, Neumann
+from disol.fem.recovery import boundary_flux
 from disol.fem.solve import DirectSolver
 from disol.fields import draw_field
 from disol.geometry import Arc, Geometry, Region, draw_geometry, draw_segments

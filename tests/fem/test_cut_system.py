@@ -9,10 +9,10 @@ import scipy
 
 from disol import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System, consistent_load, forms
-from disol.fem.boundary_flux import boundary_flux, total_flux
 from disol.fem.cut_forms import Form, anisotropic, diffusive, elastic
 from disol.fem.cut_system import discretise
 from disol.fem.nitsche import Dirichlet, Neumann, Robin
+from disol.fem.recovery import boundary_flux, total_flux
 from disol.geometry import Region, draw_geometry
 from disol.geometry.region import Arc
 from disol.grid import Grid, nodes_touching

@@ -23,7 +23,8 @@ from jaxtyping import Float, Int
 from disol import _checks as checks
 from disol.errors import DisolError
 from disol.fem.cut_forms import Elements, Form, Locals, corner_functions
-from disol.geometry.cut_cells import OFFSETS, CutCells
+from disol.geometry.cell_components import OFFSETS
+from disol.geometry.cut_cells import CutCells
 from disol.geometry.pieces import add_up
 from disol.geometry.region import Arc
 

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float, Int
 from disol.geometry.curve import Curve, next_points
 from disol.geometry.pieces import Pieces, green
 from disol.geometry.region import winds_around
+from disol.grid import CORNERS
 
-CORNERS = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])  # x, y
+OFFSETS = np.array(CORNERS)[:, ::-1]  # of the corners of a pixel, clockwise from the top left, as (x, y)
 FORWARD = np.array([(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)])  # along each side
 
 
@@ -90,19 +91,7 @@ def components(
     Without runs, `surrounded` says whether the sides of the pixel lie in the domain.
     """
     corner = pieces.cell[own[0]]
-    runs: list[list[int]] = []
-    mine = set(own.tolist())
-    left = list(own[starts[own]]) + [piece for piece in own.tolist() if not starts[piece]]
-    for first in map(int, left):
-        if first not in mine:
-            continue
-        run: list[int] = []
-        piece = first
-        while piece in mine and not (run and starts[piece]):
-            run.append(piece)
-            mine.remove(piece)
-            piece = int(pieces.following[piece])
-        runs.append(run)
+    runs = _chain(pieces, own, starts)
     through = [run for run in runs if starts[run[0]]]
     closed = [run for run in runs if not starts[run[0]]]
     begins, stops = (
@@ -114,7 +103,7 @@ def components(
     while unused:
         first = here = unused.pop(0)
         group: list[int] = []
-        points: list[Float[np.ndarray, 2]] = []
+        points: list[np.ndarray] = []
         gaps = []
         while True:
             group += through[here]
@@ -124,13 +113,13 @@ def components(
             gap = {run: (begins[run] - stop) % 4.0 or 4.0 for run in (first, *unused)}
             here = min(gap, key=gap.__getitem__)
             gaps.append((stop, stop + gap[here]))
-            points += [CORNERS[turn % 4] for turn in range(int(stop) + 1, int(np.ceil(stop + gap[here])))]
+            points += [OFFSETS[turn % 4].astype(float) for turn in range(int(stop) + 1, int(np.ceil(stop + gap[here])))]
             if here == first:
                 break
             unused.remove(here)
         found.append(Component(Curve(np.array(points)), group, gaps))
     if not through and surrounded:
-        found.append(Component(Curve(CORNERS), [], [(0.0, 4.0)]))
+        found.append(Component(Curve(OFFSETS.astype(float)), [], [(0.0, 4.0)]))
     loops = [(run, Curve(pieces.start[run] - corner)) for run in closed]
     found += [Component(loop, run, []) for run, loop in loops if loop.signed_area > 0]
     for run, loop in loops:
@@ -140,6 +129,21 @@ def components(
             owner.pieces.extend(run)
             owner.moments += green(pieces.start[run], pieces.end[run], corner).sum(axis=0)
     return found
+
+
+def _chain(pieces: Pieces, own: Int[np.ndarray, " own"], starts: Bool[np.ndarray, " piece"]) -> list[list[int]]:
+    """Chain the pieces of a pixel into runs and, of what is left, closed loops."""
+    runs, unused = [], set(own.tolist())
+    for first in sorted(unused, key=lambda piece: not starts[piece]):
+        run: list[int] = []
+        piece = first
+        while piece in unused and not (run and starts[piece]):
+            run.append(piece)
+            unused.remove(piece)
+            piece = int(pieces.following[piece])
+        if run:
+            runs.append(run)
+    return runs
 
 
 def perimeter(local: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, " point"]:

@@ -18,19 +18,21 @@ import scipy
 from jaxtyping import Float, Int
 
 from disol.errors import DisolError
-from disol.geometry.cell_components import Component, components, crowded, find_runs
+from disol.geometry.cell_components import OFFSETS, Component, components, crowded, find_runs
 from disol.geometry.pieces import DEGREE, WHOLE, Covered, Pieces, cover, split_loops
 from disol.geometry.region import Arc, Region, winds_around
-from disol.grid import CORNERS, Grid
+from disol.grid import Grid
 
 SMALLEST = 1e-3  # of a pixel; smaller elements are merged, larger thresholds keep stresses from converging
 NOTHING = 1e-8  # of a pixel: a part of the domain that consists of smaller elements is left out
 CLOSED = 1e-9  # an open side that is shorter, in pixels, joins nothing
 
-# Corners of an element, clockwise from the top left as everywhere, as offsets (x, y).
-OFFSETS = np.array(CORNERS)[:, ::-1]
 # Corners that two elements share across the right and across the bottom side of the first: (of it, of the other).
 SHARED = (((1, 0), (2, 3)), ((3, 0), (2, 1)))
+
+
+# Components by the row and column of their pixel, each with the number of its element.
+Parted = dict[tuple[int, int], list[tuple[Component, int]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class CutCells:
     pieces: Pieces
     element: Int[np.ndarray, " piece"]
     element_at: Int[np.ndarray, "height width"]
-    parted: dict[tuple[int, int], list[tuple[Component, int]]]
+    parted: Parted
 
     @property
     def num_cut(self) -> int:
@@ -100,17 +102,11 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
         if arc.loop >= len(region.loops):
             raise DisolError(f"The domain has loops 0 to {len(region.loops) - 1}, got an arc of loop {arc.loop}.")
     pieces = split_loops(region, grid, arcs)
-    for loop_number, loop in enumerate(region.loops):
-        cells = pieces.cell[pieces.loop == loop_number]
-        if (cells == cells[:1]).all() and 0 < loop.signed_area < 0.99 * grid.h**2:  # that of a pixel is a whole element
-            raise DisolError(
-                f"Loop {loop_number} lies inside one pixel of a grid of {grid.height} x {grid.width}. "
-                "Use a finer grid, or a larger domain."
-            )
+    _require_pixels(region, pieces, grid)
     covered = cover(pieces, grid)
     if covered.winding.min() < 0 or covered.winding.max() > 1:
         raise DisolError("The loops must keep the domain on their right, and must not cross.")
-    # One element for each pixel: cut ones, then whole ones.
+    # One element for each pixel, cut ones first; then one for each further component.
     corner = np.concatenate([np.argwhere(covered.cut), np.argwhere(covered.whole)])[:, ::-1]
     moments = np.empty((len(corner), DEGREE, DEGREE))
     moments[:] = WHOLE
@@ -119,23 +115,16 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
     number[corner[:, 1], corner[:, 0]] = np.arange(len(corner))
     element = number[pieces.cell[:, 1], pieces.cell[:, 0]]
     sides = _open_sides(covered, number)
-    # More where pixels have several components.
-    parted: dict[tuple[int, int], list[tuple[Component, int]]] = {}
-    starts = find_runs(pieces)
-    for own in crowded(pieces, starts, grid.width):
-        column, row = pieces.cell[own[0]].tolist()
-        found = components(pieces, own, starts, bool(covered.winding[row, column] == 1))
-        if len(found) > 1:
-            first = len(corner)
-            numbers = [int(number[row, column]), *range(first, first + len(found) - 1)]
-            corner = np.concatenate([corner, np.tile(corner[numbers[0]], (len(found) - 1, 1))])
-            moments = np.concatenate([moments, np.empty((len(found) - 1, DEGREE, DEGREE))])
-            for component, its in zip(found, numbers, strict=True):
-                moments[its], element[component.pieces] = component.moments, its
-            number[row, column] = max(numbers, key=lambda its: moments[its, 0, 0])
-            parted[row, column] = list(zip(found, numbers, strict=True))
+    parted = _part(pieces, covered, number, len(corner))
     if parted:
         sides = _between_components(sides, parted)
+        further = [(pixel, part) for pixel, parts in parted.items() for part, _ in parts[1:]]
+        corner = np.concatenate([corner, [pixel[::-1] for pixel, _ in further]])
+        moments = np.concatenate([moments, [part.moments for _, part in further]])
+        for (row, column), parts in parted.items():
+            for part, its in parts:
+                moments[its], element[part.pieces] = part.moments, its
+            number[row, column] = max((its for _, its in parts), key=lambda its: moments[its, 0, 0])
     nodes = _shared_corners(corner, sides, grid)
     owner = _merge_slivers(corner, moments, sides)
     # Keep what is its own owner, cut elements first, and the unknowns at its corners, row by row.
@@ -147,12 +136,10 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
     renumbered[:-1] = renumbered[owner]
     is_used = np.zeros(int(nodes.max()) + 1, dtype=bool)
     is_used[nodes[kept]] = True
-    places = np.empty((int(is_used.sum()), 2), dtype=int)
     unknowns = (np.cumsum(is_used) - 1)[nodes[kept]]
+    places = np.empty((int(is_used.sum()), 2), dtype=int)
     places[unknowns] = corner[kept][:, None] + OFFSETS
     carried = renumbered[element] >= 0
-    if not carried.all():
-        pieces, element = pieces.some(carried), element[carried]
     return CutCells(
         region=region,
         grid=grid,
@@ -160,13 +147,36 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
         moments=moments[kept[: len(kept) - int(is_whole.sum())]],
         nodes=unknowns,
         places=places,
-        pieces=pieces,
-        element=renumbered[element],
+        pieces=pieces.some(carried),
+        element=renumbered[element[carried]],
         element_at=renumbered[number],
-        parted={
-            pixel: [(component, int(renumbered[its])) for component, its in found] for pixel, found in parted.items()
-        },
+        parted={pixel: [(part, int(renumbered[its])) for part, its in parts] for pixel, parts in parted.items()},
     )
+
+
+def _require_pixels(region: Region, pieces: Pieces, grid: Grid) -> None:
+    """Require that every part of the domain is larger than a pixel, or is one."""
+    for number, loop in enumerate(region.loops):
+        cells = pieces.cell[pieces.loop == number]
+        if (cells == cells[:1]).all() and 0 < loop.signed_area < 0.99 * grid.h**2:
+            raise DisolError(
+                f"Loop {number} lies inside one pixel of a grid of {grid.height} x {grid.width}. "
+                "Use a finer grid, or a larger domain."
+            )
+
+
+def _part(pieces: Pieces, covered: Covered, number: Int[np.ndarray, "height width"], size: int) -> Parted:
+    """Find the components of pixels that have several; the first keeps its number, others get those from `size` on."""
+    parted: Parted = {}
+    starts = find_runs(pieces)
+    for own in crowded(pieces, starts, number.shape[1]):
+        column, row = pieces.cell[own[0]].tolist()
+        found = components(pieces, own, starts, surrounded=bool(covered.winding[row, column] == 1))
+        if len(found) > 1:
+            numbers = [int(number[row, column]), *range(size, size + len(found) - 1)]
+            parted[row, column] = list(zip(found, numbers, strict=True))
+            size += len(found) - 1
+    return parted
 
 
 class _Sides(NamedTuple):
@@ -187,7 +197,7 @@ def _open_sides(covered: Covered, number: Int[np.ndarray, "height width"]) -> _S
     return _Sides(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
 
-def _between_components(sides: _Sides, parted: dict[tuple[int, int], list[tuple[Component, int]]]) -> _Sides:
+def _between_components(sides: _Sides, parted: Parted) -> _Sides:
     """Replace the open sides of pixels with several components by those between components that meet there."""
     found = {components[0][1]: components for components in parted.values()}
     concerned = np.isin(sides.one, list(found)) | np.isin(sides.other, list(found))

@@ -27,10 +27,9 @@ WHOLE = 1.0 / np.outer(np.arange(1, DEGREE + 1), np.arange(1, DEGREE + 1))  # mo
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of loops, one after the other: split at vertices, at grid lines and at the ends of arcs.
+    """Pieces of loops, in the order of the loops: split at vertices, at grid lines and at the ends of arcs.
 
     start, end   in pixels
-    following    the next piece of the same loop
     loop         the number of its loop
     place        of its middle, as a fraction of the length of the loop
     cell         column and row of its pixel
@@ -38,10 +37,14 @@ class Pieces:
 
     start: Points
     end: Points
-    following: Int[np.ndarray, " piece"]
     loop: Int[np.ndarray, " piece"]
     place: Float[np.ndarray, " piece"]
     cell: Int[np.ndarray, "piece 2"]
+
+    @cached_property
+    def following(self) -> Int[np.ndarray, " piece"]:
+        """The next piece of the same loop."""
+        return _next_in_loop(self.loop)
 
     @cached_property
     def length(self) -> Float[np.ndarray, " piece"]:
@@ -61,32 +64,24 @@ class Pieces:
         return (x == self.end[:, 0]) & (x == np.round(x))
 
     def some(self, which: Bool[np.ndarray, " piece"]) -> "Pieces":
-        """Return the marked pieces, as if the others were not there."""
-        following = self.following
-        while not which[following[which]].all():
-            following = np.where(which[following], following, self.following[following])
-        numbers = np.cumsum(which) - 1
-        chosen = (each[which] for each in (self.start, self.end, numbers[following], self.loop, self.place, self.cell))
-        return Pieces(*chosen)
+        """Return the marked pieces."""
+        return Pieces(*(each[which] for each in (self.start, self.end, self.loop, self.place, self.cell)))
 
 
 def split_loops(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> Pieces:
     """Split the loops of a domain at vertices, grid lines and the ends of arcs."""
     loops = region.loops
-    sizes = np.array([len(loop.points) for loop in loops])
-    ends = np.cumsum(sizes)
+    number = np.repeat(np.arange(len(loops)), [len(loop.points) for loop in loops])
     points = _snapped(np.concatenate([loop.points for loop in loops]) / grid.h)
-    number = np.repeat(np.arange(len(loops)), sizes)
     outside = ((points < 0) | (points > [grid.width, grid.height])).any(axis=1)
     if outside.any():
         raise DisolError(
             f"Loop {number[outside][0]} leaves the grid, which covers [0, {grid.width * grid.h:g}] x [0, 1]. "
             "Scale or move the domain."
         )
-    successor = np.arange(1, len(points) + 1)
-    successor[ends - 1] = ends - sizes
+    successor = _next_in_loop(number)
     step = points[successor] - points
-    # Fractions of length of the vertices, and of a full loop after the last one.
+    # Where sides start, and how long they are, as fractions of the length of their loop.
     fraction = np.concatenate([loop.arc_lengths[:-1] / loop.arc_lengths[-1] for loop in loops])
     share = np.concatenate([np.diff(loop.arc_lengths) / loop.arc_lengths[-1] for loop in loops])
 
@@ -101,33 +96,35 @@ def split_loops(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> Pieces:
         crossing = _snapped(points[side] + t[:, None] * step[side])
         crossing[:, axis] = line
         splits.append((side, t, crossing))
-    breaks = [(arc.loop, end % 1.0) for arc in arcs if arc.end - arc.start < 1 for end in (arc.start, arc.end)]
-    for loop, end in dict.fromkeys(breaks):
-        first = ends[loop] - sizes[loop]
-        side = first + np.searchsorted(fraction[first : ends[loop]], end, side="right") - 1
+    breaks = {(arc.loop, end % 1.0) for arc in arcs if arc.end - arc.start < 1 for end in (arc.start, arc.end)}
+    for loop, end in sorted(breaks):
+        own = np.flatnonzero(number == loop)
+        side = own[np.searchsorted(fraction[own], end, side="right") - 1]
         t = (end - fraction[side]) / share[side]
         splits.append((side[None], t[None], (points[side] + t * step[side])[None]))
     side, t, split = (np.concatenate(each) for each in zip(*splits, strict=True))
     order = np.lexsort((t, side))
-    is_break = (np.arange(len(side)) >= len(side) - len(dict.fromkeys(breaks)))[order]
     side, t, split = side[order], t[order], split[order]
     place = fraction[side] + t * share[side]
 
-    last = np.append(np.flatnonzero(np.diff(number[side])), len(side) - 1)
-    following = np.arange(1, len(side) + 1)
-    following[last] = np.append(0, last[:-1] + 1)
+    following = _next_in_loop(number[side])
     # The end of an arc that all but meets another point is that point.
+    is_break = order >= len(order) - len(breaks)
     for beside in (np.argsort(following), following):
         near = is_break & (np.abs(split - split[beside]) < SNAP).all(axis=1)
         split[near] = split[beside[near]]
     middle = (place + 0.5 * ((place[following] - place) % 1.0)) % 1.0
     kept = (split != split[following]).any(axis=1)
     start, end = split[kept], split[following][kept]
-    loop = number[side][kept]
+    return Pieces(start, end, number[side][kept], middle[kept], _cells(start, end))
+
+
+def _next_in_loop(loop: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
+    """Return the next item of each, and of the last of a loop its first, if the items of a loop follow each other."""
     last = np.append(np.flatnonzero(np.diff(loop)), len(loop) - 1)
-    successor = np.arange(1, len(loop) + 1)
-    successor[last] = np.append(0, last[:-1] + 1)
-    return Pieces(start, end, successor, loop, middle[kept], _cells(start, end))
+    following = np.arange(1, len(loop) + 1)
+    following[last] = np.append(0, last[:-1] + 1)
+    return following
 
 
 def _snapped(points: Points) -> Points:
