@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import disol
 from disol import Case, DisolError
@@ -65,6 +66,41 @@ def test_a_polygon_is_held_on_a_range_of_its_own_length(tmp_path):
     assert errors[64] / errors[128] > 3
     pixels = disol.solve_exact(disol.read_case("poisson", path, **terms))
     assert relative(pixels.field[0], solution.field[0, ::2, ::2][:64, :64]) > 0.03
+
+
+def test_a_picture_is_traced_between_its_pixels(tmp_path):
+    side, radius = 300, 0.31
+    x, y = np.meshgrid((np.arange(side) + 0.5) / side, (np.arange(side) + 0.5) / side)
+    r = np.hypot(x - 0.503, y - 0.4971)
+    ink = np.clip(side * (radius - r) + 0.5, 0, 1)  # smooth over the pixels that the circle passes through
+    rgb = np.stack([255 * (1 - ink)] * 3, axis=-1)
+    left = (r > radius - 4 / side) & (x < 0.503) & (ink > 0.5)
+    rgb[left] = 255, 0, 0
+    Image.fromarray(rgb.astype(np.uint8)).save(tmp_path / "half.png")
+    rgb[(r > radius - 4 / side) & (ink > 0.5)] = 255, 0, 0
+    Image.fromarray(rgb.astype(np.uint8)).save(tmp_path / "disc.png")
+    case = disol.read_case("poisson", tmp_path / "disc.png", source="1", **PHYSICAL)
+    assert case.boundary == "true"
+    x, y = case.grid.pixel_centres()
+    exact = (radius**2 - (x - 0.503) ** 2 - (y - 0.4971) ** 2) / 4 * case.domain
+    assert relative(disol.solve_exact(case).field[0], exact) < 5e-3
+    pixels = disol.solve_exact(disol.read_case("poisson", tmp_path / "disc.png", source="1"))
+    assert relative(pixels.field[0], exact) > 0.05
+    half = disol.read_case("poisson", tmp_path / "half.png", source="1", **PHYSICAL)
+    ((segment,),) = (markers.segments for markers in half.sketch["dirichlet"])
+    assert segment.length == pytest.approx(0.5, abs=0.02)
+    loop = half.region.loops[0]
+    assert loop.at(segment.start + segment.length / 2)[0] == pytest.approx(0.503 - radius, abs=0.01)
+    written = disol.read_case("poisson", tmp_path / "disc.png", source="1", dirichlet="outer", **PHYSICAL)
+    assert relative(disol.solve_exact(written).field[0], exact) < 5e-3
+
+
+def test_a_picture_of_noise_is_not_traced(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 2, (800, 800), dtype=np.uint8) * 255
+    noise[:, :300] = 0
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    with pytest.raises(DisolError, match=r"at most 200000 are traced\. Smooth the picture\."):
+        disol.read_case("poisson", tmp_path / "noise.png", dirichlet="outer:0-0.1", **PHYSICAL)
 
 
 def rectangle(side):

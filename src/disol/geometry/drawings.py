@@ -14,7 +14,10 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from disol._files import read_regular
 from disol.errors import DisolError
-from disol.geometry.curve import eroded, parts
+from disol.geometry.boundary import Segment
+from disol.geometry.curve import eroded, next_points, parts
+from disol.geometry.region import Region
+from disol.geometry.tracing import trace_levels
 from disol.grid import Grid
 
 Mask = Bool[np.ndarray, "height width"]
@@ -24,6 +27,8 @@ MOST_PIXELS = 4096  # along a side
 MOST_BYTES = 2**25
 MOST_SEGMENTS = 20_000  # of a PNG or JPEG file; some hundreds are usual, and decoders take long for millions
 MOST_SCANS = 200  # of a JPEG file, each over all its pixels; progressive ones have about ten
+MOST_CROSSINGS = 200_000  # of the edge of the ink between pixels
+SPECK = 0.25  # of a pixel of the grid: smaller loops are not traced
 TILE_SIDES = (322, 323)  # tags of TIFF
 BMP_RUNS = (1, 2)  # codes of compression: runs of 8 or 4 bits
 
@@ -62,6 +67,49 @@ class Drawing:
         """
         mask, covered = self.mask(grid), area_means(getattr(self, colour), grid)
         return mask & ((covered >= 0.5) | ((covered > 1e-9) & ~eroded(mask)))
+
+    def region(self, grid: Grid) -> Region:
+        """Trace the edge of the ink between its pixels, without specks and pinholes that this grid cannot show."""
+        dark = self.ink > 0.5
+        crossings = int((dark[1:] != dark[:-1]).sum() + (dark[:, 1:] != dark[:, :-1]).sum())
+        if crossings > MOST_CROSSINGS:
+            raise DisolError(
+                f"The edge of the dark area passes between {crossings} pairs of pixels, at most {MOST_CROSSINGS} are "
+                "traced. Smooth the picture."
+            )
+        loops = trace_levels(self.ink.astype(float))
+        kept = tuple(loop for loop in loops if abs(loop.signed_area) > SPECK * grid.h**2)
+        if not kept:
+            raise DisolError(
+                f"What is dark is smaller than a pixel of a {grid.height} x {grid.width} grid. Enlarge it."
+            )
+        return Region(kept, trusted=True)
+
+    def painted_segments(self, colour: Colour, region: Region) -> tuple[Segment, ...]:
+        """Return the runs of traced loops that a colour lies next to, within two pixels of the picture."""
+        side = len(self.ink)
+        near = self._near(colour)
+        segments = []
+        for number, loop in enumerate(region.loops):
+            middle = 0.5 * (loop.points + next_points(loop.points))
+            column, row = np.clip((side * middle).astype(int), 0, side - 1).T
+            on, ends = near[row, column], loop.arc_lengths / loop.arc_lengths[-1]
+            if on.all():
+                segments.append(Segment(0.0, 1.0, number))
+                continue
+            for start in np.flatnonzero(on & ~np.roll(on, 1)).tolist():
+                stop = (start + int(np.argmin(np.roll(on, -start)))) % len(on)
+                segments.append(Segment(float(ends[start]), float((ends[stop] - ends[start]) % 1.0), number))
+        return tuple(segments)
+
+    def _near(self, colour: Colour) -> Mask:
+        """Mark the pixels at most two away from a colour, in rows and in columns."""
+        marked = getattr(self, colour)
+        for axis in (0, 1):
+            framed = np.pad(marked, [(2, 2) if axis == each else (0, 0) for each in (0, 1)])
+            size = marked.shape[axis]
+            marked = np.logical_or.reduce([np.take(framed, range(at, at + size), axis=axis) for at in range(5)])
+        return marked
 
     def shows(self, colour: Colour) -> bool:
         """Tell whether a colour occurs."""

@@ -1,6 +1,7 @@
 """Boundary loops by name, of pixels or of curves, and ranges of them written as text: `outer:0.1-0.3,hole1`."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from disol.errors import DisolError, shown
 from disol.geometry.boundary import Loop, Segment, trace_boundary
-from disol.geometry.curve import Geometry, parts
+from disol.geometry.curve import Curve, parts
 
 Mask = Bool[np.ndarray, "height width"]
 
@@ -109,7 +110,7 @@ def name_loops(mask: Mask) -> NamedLoops:
 
 @dataclass(frozen=True)
 class NamedCurves:
-    """The curves of a geometry by the names that the loops of its mask have, each with the fraction it starts at."""
+    """Curves by the names that the loops of a mask have, each by its number, with the fraction where it starts."""
 
     places: dict[str, tuple[int, float]]
 
@@ -128,15 +129,20 @@ class NamedCurves:
         return found
 
 
-def name_curves(geometry: Geometry) -> NamedCurves:
-    """Name the curves of a geometry; as loops of pixels, they start at their highest point, the leftmost of those."""
+def name_curves(curves: Sequence[Curve]) -> NamedCurves:
+    """Name curves, clockwise ones as outer; as loops of pixels they start at their highest point, the leftmost."""
     found = []
-    for number, curve in enumerate(geometry.curves):
+    for number, curve in enumerate(curves):
         highest = np.lexsort((curve.points[:, 0], curve.points[:, 1]))[0]
         x, y = curve.points[highest]
-        found.append((number > 0, y, x, number, float(curve.arc_lengths[highest] / curve.arc_lengths[-1])))
-    outer, *holes = [place for *_, number, first in sorted(found) for place in [(number, first)]]
-    return NamedCurves({"outer": outer, **{f"hole{place}": hole for place, hole in enumerate(holes, start=1)}})
+        found.append((y, x, number, float(curve.arc_lengths[highest] / curve.arc_lengths[-1])))
+    places: dict[str, tuple[int, float]] = {}
+    counts = {"outer": 0, "hole": 0}
+    for _, _, number, first in sorted(found):
+        kind = "outer" if curves[number].signed_area > 0 else "hole"
+        counts[kind] += 1
+        places[kind if (kind, counts[kind]) == ("outer", 1) else f"{kind}{counts[kind]}"] = number, first
+    return NamedCurves(places)
 
 
 def list_some(names: list[str]) -> str:

@@ -71,6 +71,7 @@ class Case:
     terms                what it is given, by name: masks, forces, and sources as functions or arrays
     seed, index, shift   of a drawn case: where it comes from
     geometry             of a case that is known as curves: those that every resolution shows
+    traced               of a case from a picture, on its true boundary: the edge of what is dark in it
     sketch               of a drawn case: its markers as segments of these curves, its fields as functions
     is_drawn             drawing has scaled its loads to the size that networks know; so it has those of a batch of such
     origin               where each term of a case that was read comes from, in words
@@ -87,6 +88,7 @@ class Case:
     index: int | None = None
     shift: str | None = None
     geometry: Geometry | None = None
+    traced: Region | None = None
     sketch: Mapping[str, Any] | None = None
     is_drawn: bool = False
     origin: Mapping[str, str] = field(default_factory=dict)
@@ -154,7 +156,8 @@ class Case:
         terms = {"domain": raster.mask}
         for name, drawn in sketch.items():
             terms[name] = drawn.on(raster) if isinstance(drawn, Markers) else drawn
-        return cls(problem, conventions, terms, seed, index, describe_shift(shift), geometry, sketch, is_drawn=True)
+        shift_name = describe_shift(shift)
+        return cls(problem, conventions, terms, seed, index, shift_name, geometry, None, sketch, is_drawn=True)
 
     @classmethod
     def from_arrays(
@@ -221,16 +224,19 @@ class Case:
         """Where its boundary is: on its curves, on the outer sides of pixels of its mask, or all over these pixels."""
         if not self.conventions.true_boundary:
             return "pixels"
-        return "edges" if self.geometry is None or self.sketch is None else "true"
+        return "true" if self.sketch is not None else "edges"
 
     @cached_property
     def region(self) -> Region:
         """The domain as loops, of one case: its curves, or the staircase of its mask."""
         if self.is_batch:
             raise DisolError(f"A region is of one case, got a batch of {len(self)}. Pass one of them.")
-        if self.geometry is not None and self.sketch is not None:
+        if self.sketch is None:
+            return Region.from_mask(self.domain)
+        if self.geometry is not None:
             return Region.from_geometry(self.geometry)
-        return Region.from_mask(self.domain)
+        assert self.traced is not None
+        return self.traced
 
     @property
     def channels(self) -> ChannelLayout:

@@ -87,14 +87,13 @@ def read_case(
     if found.is_drawn and all(read[name] is found.terms[name] for name in read):
         return replace(found, origin=origin)
     case = Case.from_arrays(problem, conventions=conventions, **read)
-    sketch = _sketch(problem, terms, found) if conventions.true_boundary and found.geometry is not None else None
-    return replace(case, geometry=found.geometry, sketch=sketch, origin=origin, notes=tuple(notes))
+    sketch = _sketch(problem, terms, found) if conventions.true_boundary else None
+    return replace(case, geometry=found.geometry, traced=found.traced, sketch=sketch, origin=origin, notes=tuple(notes))
 
 
 def _sketch(problem: Problem, texts: Mapping[str, str], found: Case) -> dict[str, tuple[Markers, ...]]:
-    """Return what is held and loaded as segments of the curves of a geometry: as written, as drawn, or the default."""
-    assert found.geometry is not None
-    curves = name_curves(found.geometry)
+    """Return what is held and loaded as segments of curves: as written, as drawn or painted, or the default."""
+    curves = name_curves(found.region.loops if found.geometry is None else found.geometry.curves)
     sketch: dict[str, tuple[Markers, ...]] = {}
     for term in problem.terms:
         if term.kind not in (SUPPORT, FORCE):
@@ -102,7 +101,7 @@ def _sketch(problem: Problem, texts: Mapping[str, str], found: Case) -> dict[str
         asked = any(each.name in texts for each in terms_of_kind(problem.terms, term.kind))
         if term.name not in texts and asked:
             sketch[term.name] = ()
-        elif term.name not in texts and found.sketch is not None:
+        elif term.name not in texts and found.sketch is not None and term.name in found.sketch:
             sketch[term.name] = (found.sketch[term.name],)
         else:
             ranges = read_ranges(texts.get(term.name, term.kind.default(term)), valued=term.kind is FORCE)
@@ -201,10 +200,12 @@ def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventi
     if drawn not in (0, seen):
         lost = f"parts of the domain: {drawn} in {path}, {seen} on this grid; lines thinner than a pixel are lost"
         notes = (*notes, lost)
+    traced = drawing.region(grid) if conventions.true_boundary else None
     colours = {term.name: Support.paints[term.component] for term in terms_of_kind(problem.terms, SUPPORT)}
+    sketch: dict[str, Markers] | None = None if traced is None else {}
     if not any(drawing.shows(colour) for colour in colours.values()):
         unpainted = {"unpainted": " or ".join(dict.fromkeys(colours.values()))}
-        return Case(problem, conventions, terms, notes=notes, origin=unpainted)
+        return Case(problem, conventions, terms, traced=traced, sketch=sketch, notes=notes, origin=unpainted)
     for name, colour in colours.items():
         terms[name] = drawing.painted(colour, grid)
         if drawing.shows(colour) and not terms[name].any():
@@ -212,4 +213,7 @@ def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventi
                 f"The {colour} pixels of {path} meet no boundary pixel of a {grid.height} x {grid.width} grid. "
                 "Paint them on the edge of the dark area."
             )
-    return Case(problem, conventions, terms, notes=notes, origin={"terms": f"painted in {path}"})
+        if traced is not None and sketch is not None:
+            sketch[name] = Markers(drawing.painted_segments(colour, traced))
+    origin = {"terms": f"painted in {path}"}
+    return Case(problem, conventions, terms, traced=traced, sketch=sketch, notes=notes, origin=origin)
