@@ -91,6 +91,11 @@ def test_a_picture_is_traced_between_its_pixels(tmp_path):
     assert segment.length == pytest.approx(0.5, abs=0.02)
     loop = half.region.loops[0]
     assert loop.at(segment.start + segment.length / 2)[0] == pytest.approx(0.503 - radius, abs=0.01)
+    assert half.notes == ()
+    rgb[140:160, 140:160] = 255, 0, 0
+    Image.fromarray(rgb.astype(np.uint8)).save(tmp_path / "inside.png")
+    (note,) = disol.read_case("poisson", tmp_path / "inside.png", source="1", **PHYSICAL).notes
+    assert "holds pixels, but nothing on a true boundary" in note
     written = disol.read_case("poisson", tmp_path / "disc.png", source="1", dirichlet="outer", **PHYSICAL)
     assert relative(disol.solve_exact(written).field[0], exact) < 5e-3
 

@@ -249,7 +249,7 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
 class OnTrueBoundary:
     """The solution of the same case on its true boundary, if there is one, the seconds it took, and what to say of it.
 
-    notes   why there is none
+    notes   on it, or why there is none
     """
 
     solution: "Solution | None" = None
@@ -279,7 +279,7 @@ def solve_true(
         if with_distance:
             staircase = " of this staircase of pixels" if case.boundary == "edges" else ""
             told += f", which is about {percent(solution.estimate_distance())} from that of the PDE{staircase}"
-        return OnTrueBoundary(solution, seconds, f"\n{told}.\n")
+        return OnTrueBoundary(solution, seconds, f"\n{told}.\n", case.notes)
     except DisolError as error:
         return OnTrueBoundary(notes=(f"not solved on its true boundary: {error}",))
 

@@ -13,7 +13,7 @@ from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, TIMES, FieldKind, Support, Term, terms_of_kind
 from disol.errors import DisolError, shown
 from disol.fields import read_expression
-from disol.geometry.curve import fill, largest_part, parts
+from disol.geometry.curve import eroded, fill, largest_part, parts
 from disol.geometry.loops import NamedLoops, name_curves, name_loops, read_ranges
 from disol.grid import Grid
 from disol.problems.case import SMALLEST_RESOLUTION, Case
@@ -215,5 +215,10 @@ def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventi
             )
         if traced is not None and sketch is not None:
             sketch[name] = Markers(drawing.painted_segments(colour, traced))
+            if (terms[name] & eroded(terms["domain"], 2)).any():
+                notes = (
+                    *notes,
+                    f"{colour} inside the dark area of {path} holds pixels, but nothing on a true boundary",
+                )
     origin = {"terms": f"painted in {path}"}
     return Case(problem, conventions, terms, traced=traced, sketch=sketch, notes=notes, origin=origin)
