@@ -48,7 +48,7 @@ fuzz: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/reference_solver.py --write docs/benchmarks/reference-solver.md
-	$(BIN)/python benchmarks/pixel_geometry.py --write docs/benchmarks/pixel-geometry.md
+	$(BIN)/python benchmarks/pixel_geometry.py --cases 30 --problems poisson --write docs/benchmarks/pixel-geometry.md
 	$(BIN)/python benchmarks/cut_cells.py --write docs/benchmarks/cut-cells.md
 	$(BIN)/python benchmarks/inference.py --device cpu --problems poisson --seconds 4 --threads 2 \
 		--out $$(mktemp -d) --write docs
