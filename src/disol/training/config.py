@@ -27,7 +27,7 @@ CompileMode = Literal["auto", "off", "on", "graphs"]
 
 MOST_BYTES = 2**20  # of a file of settings
 _CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
-_MAY_BE_ZERO = {"plateau_patience", "validation_cases"}  # among whole numbers
+_MAY_BE_ZERO = {"plateau_patience", "training_cases", "validation_cases"}  # among whole numbers
 _BELOW_1 = {"warmup", "plateau_factor", "ema_decay"}
 _UP_TO_1 = {"min_lr_ratio"}
 _JSON_WORDS = {word: word for word in ("true", "false")}  # however they are capitalised
@@ -62,10 +62,12 @@ class TrainSettings:
     augment_translation   data augmentation: move every case to a random place on the grid
     ema_decay             of the exponential moving average (EMA) of the weights, which is validated and kept; 0: none
     grad_clip_norm        largest norm of a gradient; 0: no limit
+    training_cases        to train on, the first of the file's; 0: all
     validation_cases      to validate each epoch on, the first of the file's; 0: all
     precision             of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
-                          float32 elsewhere. Validation is in float32.
+                          unless the network asks for float32; float32 elsewhere. Validation is in float32.
     compile               "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
+                          for the network
     """
 
     epochs: int = 100
@@ -83,6 +85,7 @@ class TrainSettings:
     augment_translation: bool = False
     ema_decay: float = 0.999
     grad_clip_norm: float = 1.0
+    training_cases: int = 0
     validation_cases: int = 2048
     precision: Precision = "auto"
     compile: CompileMode = "auto"
@@ -218,7 +221,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def read_override(override: str) -> tuple[str, str, Any]:
-    """Take "section.name=value" apart, and read the value: true, a number, a list in brackets, or else a text."""
+    """Take "section.name=value" apart, and read the value."""
     key, equals, text = override.partition("=") if isinstance(override, str) else ("", "", "")
     section, dot, name = key.strip().partition(".")
     if not (equals and dot and section in ("train", "model")):
@@ -226,9 +229,14 @@ def read_override(override: str) -> tuple[str, str, Any]:
             f"A setting is changed by train.name=value or model.name=value, got {shown(override)}. "
             "Write it so, as in train.epochs=100."
         )
+    return section, name.strip(), read_value(text)
+
+
+def read_value(text: str) -> Any:
+    """Read the value of a setting: true, a number, a list in brackets, or else a text."""
     for read in (int, float, json.loads):
         try:
-            return section, name.strip(), read(_JSON_WORDS.get(text.strip().lower(), text))
+            return read(_JSON_WORDS.get(text.strip().lower(), text))
         except (ValueError, RecursionError):
             continue
-    return section, name.strip(), text.strip()
+    return text.strip()
