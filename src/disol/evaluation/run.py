@@ -57,23 +57,29 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def choose_cases(checkpoint: Checkpoint, store: Store, positions: Int[np.ndarray, " case"]) -> Int[np.ndarray, " case"]:
     """Return which of some cases of a file a model can predict; a zero field has no ln u_lim to predict."""
-    kept, parts = positions, []
+    kept = positions
     if checkpoint.predicts == "log-amplitude":
         amplitude = store.read(positions, "amplitude")["amplitude"].reshape(len(positions), -1)
         kept = positions[amplitude.max(axis=1, initial=0.0) > 0]
-    for start in range(0, len(kept), DOMAINS_AT_ONCE):
-        some = kept[start : start + DOMAINS_AT_ONCE]
-        accepted = find_accepted(checkpoint.network, torch.from_numpy(store.read(some, "domain")["domain"]))
-        if accepted is None:
-            break
-        parts.append(some[accepted.cpu().numpy()])
-    kept = np.concatenate(parts) if parts else kept
+    kept = find_predictable(checkpoint.network, store, kept)
     if not len(kept):
         raise DisolError(
             f"{store.path} has no case to evaluate among the {len(positions)} asked for: {checkpoint.card.model} can "
             "predict none. Use another split or file."
         )
     return kept
+
+
+def find_predictable(network: nn.Module, store: Store, positions: Int[np.ndarray, " case"]) -> Int[np.ndarray, " case"]:
+    """Return those of some cases of a file on whose domains a network can predict."""
+    parts = [positions[:0]]
+    for start in range(0, len(positions), DOMAINS_AT_ONCE):
+        some = positions[start : start + DOMAINS_AT_ONCE]
+        accepted = find_accepted(network, torch.from_numpy(store.read(some, "domain")["domain"]))
+        if accepted is None:
+            return positions
+        parts.append(some[accepted.cpu().numpy()])
+    return np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,10 @@ BYTES_OF_A_WEIGHT = 16  # with its gradient, its moving average and its momentum
 BEST = {"epoch", "train_loss", "validation_loss"}  # what is known of the best model
 
 
+class DivergedError(DisolError):
+    """A loss is no longer finite: a run cannot go on with its settings, whatever the machine."""
+
+
 def prepare_network(task: Task) -> Checkpoint:
     """Return the network to begin with: a new one of random weights, or a copy of a trained one."""
     settings, stored = task.settings, task.stored
@@ -183,7 +187,7 @@ class Run:
         for name, loss in (("training", train_loss), ("validation", validation_loss)):
             if not math.isfinite(loss):
                 kept = f"the best model of epoch {self.best['epoch']}" if "epoch" in self.best else "no model yet"
-                raise DisolError(
+                raise DivergedError(
                     f"The {name} loss must stay finite, but is {loss} in epoch {self.epoch + 1}. "
                     f"{self.folder.path} holds {kept}, and the state after epoch {self.epoch} in "
                     f"{self.folder.last.name}/. Start again with a lower train.learning_rate, or with "
