@@ -19,6 +19,7 @@ from disol.comparison.statistics import (
     find_difference,
     find_last_fall,
     first_below,
+    quartile_curves,
 )
 
 LEAST_RUNS = 3  # of each model, for statistics over runs
@@ -220,6 +221,9 @@ def _row_as_dict(row: Row) -> dict[str, Any]:
         "device": first.device,
         "side_by_side": first.side_by_side,
         "validation_loss": [record.best_loss for record in row.records.values()],
+        "validation_quartiles": quartile_curves([record.validation_losses for record in row.trained]).tolist()
+        if row.trained
+        else [],
         "last_fall": row.last_fall if row.trained else None,
         "flattened": row.last_fall < STILL_FALLING if row.trained else None,
         "tests": {name: asdict(test) for name, test in row.tests.items()},
