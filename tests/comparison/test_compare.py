@@ -246,6 +246,38 @@ def test_the_command_prints_a_table_and_what_is_left(tmp_path, monkeypatch, caps
     assert "2 runs, all there are." in " ".join(printed.split())
 
 
+OWN_NETWORK = """
+from torch import nn
+
+class Stencil(nn.Module):
+    def __init__(self, num_channels, num_fields, width=4):
+        super().__init__()
+        stencil, readout = nn.Conv2d(num_channels, width, 3, padding=1), nn.Conv2d(width, num_fields, 1)
+        self.layers = nn.Sequential(stencil, nn.GELU(), readout)
+
+    def forward(self, inputs):
+        return self.layers(inputs) * inputs[:, :1]
+
+    def accepts(self, domains):
+        return domains.float().mean((1, 2)) < 0.5  # of small domains alone
+"""
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_network_of_ones_own_takes_part_on_the_domains_that_it_accepts(tmp_path, monkeypatch):
+    (tmp_path / "own_stencil.py").write_text(OWN_NETWORK)
+    text = SMALL.partition("[[models]]")[0].replace("batch_size = 8", "batch_size = 4")
+    text += '[[models]]\nname = "own_stencil:Stencil"\nsettings = { width = 6 }\n'
+    monkeypatch.syspath_prepend(tmp_path)
+    found = compare(write_settings(tmp_path, text, "own"), tmp_path / "out", jobs=0, device="cpu")
+    record = found.records["Stencil-lr0.003-seed0"]
+    assert 0 < record.cases < 16
+    assert record.cases + record.refused == 16
+    assert record.parameters == 3 * 6 * 9 + 6 + 6 + 1
+    assert record.tests["train"].coverage < 0.5
+    assert "Stencil" in (tmp_path / "out" / "README.md").read_text()
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_the_command_fails_if_a_run_does(tmp_path, monkeypatch, capsys):
     path = write_settings(tmp_path, SMALL.replace("training_cases = 8", "training_cases = 7"), "small")

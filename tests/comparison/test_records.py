@@ -1,6 +1,7 @@
 """What is kept of a run comes back from its file, and damaged or foreign files are refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,8 +57,25 @@ def test_results_of_other_settings_are_refused(tmp_path):
     run = PlannedRun(config, "unet", 0, 3e-3)
     write_record(made_up_record(run, [0.3]), places.record(run.name))
     assert list(read_records(config, places, ["disol", "unet"])) == [run.name]
-    with pytest.raises(DisolError, match=r"was made with data=.*'cases': 40.*Choose another out"):
-        read_records(made_up_config(tmp_path, "data.cases=48"), places, ["unet"])
+    for change, message in (
+        ("data.cases=48", r"was made with data.cases=40, now asked for 48. Choose another out"),
+        ("train.batch_size=4", "train.batch_size=8, now asked for 4"),
+        ("tests.all=3", "tests.all=None, now asked for 3"),
+    ):
+        with pytest.raises(DisolError, match=message):
+            read_records(made_up_config(tmp_path, change), places, ["unet"])
+
+
+def test_results_outlive_settings_that_came_later(tmp_path):
+    config = made_up_config(tmp_path)
+    places = Places(tmp_path, tmp_path / "work")
+    run = PlannedRun(config, "unet", 0, 3e-3)
+    record = made_up_record(run, [0.3])
+    earlier = {name: value for name, value in run.identity["train"].items() if name != "drop_last"}
+    write_record(replace(record, identity={**run.identity, "train": earlier}), places.record(run.name))
+    assert read_records(config, places, ["unet"])
+    with pytest.raises(DisolError, match=r"train.drop_last=True, now asked for False"):
+        read_records(made_up_config(tmp_path, "train.drop_last=false"), places, ["unet"])
 
 
 def test_probes_decide_the_learning_rate_of_the_second_column(tmp_path):

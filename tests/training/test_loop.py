@@ -1,6 +1,7 @@
 """One step of training does what it says, in any precision."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,20 @@ def test_a_network_declares_how_a_gpu_trains_it_and_settings_overrule_it(monkeyp
         "gno": ("off", torch.bfloat16),
         "dimon": ("off", torch.float32),
     }
+
+
+def test_every_epoch_of_the_published_recipe_has_all_cases(file_of: Callable[..., Path]) -> None:
+    cases = CaseDataset(file_of("poisson"), "train").to_device("cpu")
+    published, fast = (replace(RECIPES[name], batch_size=5) for name in ("published", "fast"))
+    counts = [settings.count_batches(len(cases)) for settings in (published, fast)]
+    assert counts == [7, 6]  # of 32 cases
+    whole, short = (
+        plan_epoch(cases, still(cases), seed=1, epoch=0, batch_size=5, num_batches=count).indices for count in counts
+    )
+    assert set(whole.flatten().tolist()) == set(range(32))
+    assert torch.equal(whole[-1, 2:], whole[0, :3]), "the last batch is filled up with the first cases"
+    assert torch.equal(whole[:6], short)
+    assert published.count_batches(30) == fast.count_batches(30) == 6
 
 
 def test_training_needs_no_frame_after_20_seconds(file_of: Callable[..., Path]) -> None:

@@ -150,7 +150,10 @@ def compare(
 ) -> None:
     """Train and evaluate several models alike; call it again to go on where it stopped."""
     from disol.comparison import compare as compare_models
+    from disol.comparison import read_comparison
 
+    for entry in read_comparison(config, settings or ()).models:
+        from_here(entry.name)
     found = compare_models(
         config,
         out,

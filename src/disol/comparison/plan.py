@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from disol.comparison.config import IN_DISTRIBUTION, PROBED, SHARED, ComparisonConfig, ModelEntry
+from disol.comparison.config import IN_DISTRIBUTION, PROBED, SHARED, ComparisonConfig, DataSettings, ModelEntry
 from disol.comparison.records import RunRecord, read_record, require_same
 from disol.data.generate import generate
 from disol.data.recipe import SPLITS
@@ -158,7 +158,8 @@ def read_records(config: ComparisonConfig, places: Places, labels: Iterable[str]
             path = places.record(run.name)
             if run.name not in records and path.exists():
                 record = read_record(path)
-                require_same(record.identity, run.identity, path)
+                defaults = {"train": config.choose({}).train.as_dict(), "data": asdict(DataSettings())}
+                require_same(record, run.identity, defaults, path)
                 records[run.name] = record
     return records
 

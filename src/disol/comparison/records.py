@@ -141,14 +141,27 @@ def read_record(path: Path) -> RunRecord:
         raise DisolError(f"{path} must hold a run of a comparison, but: {listed([repr(error)])}. Remove it.") from error
 
 
-def require_same(found: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
-    """Refuse the results of a run that was made with other settings."""
-    for name in [*found, *expected]:
-        if found.get(name) != expected.get(name):
+def require_same(record: RunRecord, expected: Mapping[str, Any], defaults: Mapping[str, Any], path: Path) -> None:
+    """Refuse the results of a run that was made with other settings.
+
+    defaults   of settings, which a run that was made before there were such may lack
+    """
+    found = _flat(record.identity)
+    for name, value in {**dict.fromkeys(found), **_flat(expected)}.items():
+        known = found.get(name, _flat(defaults).get(name))
+        if known != value:
             raise DisolError(
-                f"{path} was made with {name}={shown(found.get(name))}, now asked for {shown(expected.get(name))}. "
+                f"{path} was made with {listed([name])}={shown(known)}, now asked for {shown(value)}. "
                 "Choose another out, or remove it."
             )
+
+
+def _flat(settings: Mapping[str, Any], section: str = "") -> dict[str, Any]:
+    """List settings by their whole names, as in train.epochs."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value, f"{section}{name}.") if isinstance(value, Mapping) else {f"{section}{name}": value}
+    return flat
 
 
 def _write_test(test: RecordedTest) -> dict[str, Any]:

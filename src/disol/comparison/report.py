@@ -6,13 +6,22 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from disol import __version__
 from disol._files import written_whole
 from disol.comparison.compare import Comparison
 from disol.comparison.config import IN_DISTRIBUTION, PROBED, SHARED, ComparisonConfig
 from disol.comparison.pictures import draw_comparison
 from disol.comparison.plan import Places, find_rate, list_columns, list_probes
-from disol.comparison.statistics import LAST_SHARE, STILL_FALLING, Quartiles
+from disol.comparison.statistics import (
+    LAST_SHARE,
+    STILL_FALLING,
+    Quartiles,
+    area_over_epochs,
+    find_quartiles,
+    first_below,
+)
 from disol.comparison.summary import ErrorSummary, Row, SummarisedTest, as_dict, compare_runs, list_rows
 from disol.viz import save_figure
 from disol.viz.errors import percent
@@ -57,7 +66,11 @@ def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
     for column in list_columns(config):
         rows = list_rows(config, records, column)
         if rows:
-            paragraphs += [f"## {_name_column(config, column)}", *_error_tables(config, rows), *_cost_table(rows)]
+            paragraphs += [
+                f"## {_name_column(config, column)}",
+                *_error_tables(config, rows),
+                *_cost_tables(config, rows),
+            ]
     paragraphs += [*_probe_table(comparison), *_difference_tables(comparison)]
     if pictures:
         paragraphs.append("## Pictures")
@@ -170,37 +183,52 @@ def _coverage(rows: Sequence[Row], name: str) -> str:
     return f" (coverage {whole[0]:.2f})" if whole else ""
 
 
-def _cost_table(rows: Sequence[Row]) -> Iterator[str]:
-    """Give a table of sizes and times."""
+def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
+    """Give tables of sizes and times, and of what the validation curves tell."""
     first = next(iter(rows[0].records.values()))
     shared = f", {first.side_by_side} runs side by side" if first.side_by_side > 1 else ""
     yield (
         f"Sizes, with a complex weight counted once and as two real numbers, and costs on one {first.device}{shared}: "
         f"seconds with loading and compiling, cases per second while training, and the time of a prediction for one "
-        f"case of a batch of {first.batch_size}, in eager float32. A curve has flattened if the best validation loss "
-        f"fell by less than {STILL_FALLING:.0%} in the last {LAST_SHARE:.0%} of its epochs; a learning rate that ends "
-        f"at zero flattens every curve, so that this tells what the end of the schedule gained, not what more epochs "
-        f"would."
+        f"case of a batch of {first.batch_size}, in eager float32:"
     )
-    heading = ["model", "learning rate", "parameters", "real numbers", "trained on", "epochs", "seconds", "cases/s"]
-    heading += ["µs per prediction", "validation loss", "fell at last", "flattened"]
+    heading = ["model", "parameters", "real numbers", "trained on", "epochs", "seconds", "cases/s", "µs per prediction"]
     lines = []
     for row in rows:
         record = next(iter(row.records.values()))
         everything = record.cases + record.refused
         cases = f"{record.cases:,}" + (f" ({record.cases / everything:.1%})" if record.refused else "")
-        epochs = sorted({len(each.curve) for each in row.records.values()})
-        line = [row.label, f"{row.learning_rate:g}", f"{record.parameters:,}", f"{record.real_numbers:,}", cases]
-        line += [" to ".join(f"{each}" for each in dict.fromkeys((epochs[0], epochs[-1])))]
-        line += [f"{row.median('seconds'):.0f}", f"{row.cases_per_second:,.0f}"]
-        if row.trained:
-            fell = row.last_fall
-            line += [f"{1e6 * row.median('inference'):.0f}", _number(row.median("best_loss")), f"{fell:.1%}"]
-            line.append("yes" if fell < STILL_FALLING else "**no**")
-        else:
-            line += ["", "diverged", "", ""]
-        lines.append(line)
+        lengths = [len(each.curve) for each in row.records.values()]
+        epochs = " to ".join(str(each) for each in dict.fromkeys((min(lengths), max(lengths))))
+        times = [f"{row.median('seconds'):.0f}", f"{row.cases_per_second:,.0f}"]
+        predicts = f"{1e6 * row.median('inference'):.0f}" if row.trained else ""
+        lines.append([row.label, f"{record.parameters:,}", f"{record.real_numbers:,}", cases, epochs, *times, predicts])
     yield _table(heading, lines)
+    yield (
+        "What the validation curves tell, medians over seeds: the best loss (`grid_mae`) and its epoch, the epochs to "
+        f"{config.report.threshold:g}, the area under the curve, and the share by which the best loss fell in the last "
+        f"{LAST_SHARE:.0%} of the epochs. A curve has flattened if that is less than {STILL_FALLING:.0%}; a learning "
+        "rate that ends at zero flattens every curve, so that this tells what the end of the schedule gained, not what "
+        "more epochs would:"
+    )
+    heading = ["model", "learning rate", "best loss", "at epoch", f"epochs to {config.report.threshold:g}", "area"]
+    lines = []
+    for row in rows:
+        line = [row.label, f"{row.learning_rate:g}"]
+        if row.trained:
+            curves = [record.validation_losses for record in row.trained]
+            numbers = [np.arange(1.0, len(curve) + 1) for curve in curves]
+            pairs = list(zip(curves, numbers, strict=True))
+            line += [_number(float(np.median([curve.min() for curve in curves])))]
+            line += [_number(float(np.median([curve.argmin() + 1 for curve in curves])))]
+            reached = [first_below(curve, places, config.report.threshold) for curve, places in pairs]
+            line += [_number(find_quartiles(reached).median)]
+            line += [_number(float(np.median([area_over_epochs(curve) for curve in curves])))]
+            line += [f"{row.last_fall:.1%}", "yes" if row.last_fall < STILL_FALLING else "**no**"]
+        else:
+            line += ["diverged", "", "", "", "", ""]
+        lines.append(line)
+    yield _table([*heading, "fell at last", "flattened"], lines)
 
 
 def _probe_table(comparison: Comparison) -> Iterator[str]:

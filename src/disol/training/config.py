@@ -47,6 +47,8 @@ class TrainSettings:
 
     epochs                passes over the training cases, unless the run has a time limit
     batch_size            cases per step, over all devices
+    drop_last             leave cases that do not fill a batch to another epoch; else cases from the beginning of the
+                          epoch fill it up, so that every epoch has all cases
     optimizer             adam: L2 penalty; adamw, muon: decoupled weight decay; muon: orthogonalised momentum
     learning_rate         at its peak
     weight_decay          of that optimizer
@@ -72,6 +74,7 @@ class TrainSettings:
 
     epochs: int = 100
     batch_size: int = 256
+    drop_last: bool = True
     optimizer: OptimizerName = "muon"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-4
@@ -108,6 +111,10 @@ class TrainSettings:
                 raise DisolError(f"train has no setting {shown(name)}. Its settings are {', '.join(known)}.")
         return replace(self, **settings)
 
+    def count_batches(self, num_cases: int) -> int:
+        """Return the steps of an epoch of so many cases."""
+        return num_cases // self.batch_size if self.drop_last else -(-num_cases // self.batch_size)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, as a checkpoint stores them."""
         return asdict(self)
@@ -134,6 +141,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 PUBLISHED = TrainSettings(
     epochs=500,
     batch_size=200,
+    drop_last=False,
     optimizer="adam",
     learning_rate=1e-4,
     weight_decay=1e-5,

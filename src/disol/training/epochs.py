@@ -82,7 +82,7 @@ class Run:
         self.notes = task.notes
         self.cases = self.load_cases("train", task.num_cases)
         self.validation_cases = self.load_cases("validation", settings.validation_cases or None)
-        clock.num_batches = len(self.cases) // settings.batch_size
+        clock.num_batches = settings.count_batches(len(self.cases))
         elements = None if settings.augment_symmetry else [IDENTITY]
         self.symmetries = Symmetries.of(
             task.problem, task.conventions, task.stored.resolution, processes.device, elements
@@ -153,6 +153,7 @@ class Run:
             seed=self.task.seed,
             epoch=self.epoch,
             batch_size=self.settings.batch_size,
+            num_batches=self.clock.num_batches,
             moved=self.settings.augment_translation and self.task.problem.is_homogeneous,
         )
 

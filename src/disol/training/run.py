@@ -173,7 +173,7 @@ class Task:
     @property
     def num_batches(self) -> int:
         """Steps of an epoch, if the network refuses no case."""
-        return self.num_cases // self.settings.train.batch_size
+        return self.settings.train.count_batches(self.num_cases)
 
     @property
     def limit(self) -> float | None:
