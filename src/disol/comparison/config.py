@@ -142,10 +142,6 @@ class ComparisonConfig:
         overrides = [f"train.{name}={value}" for name, value in changes.items()]
         return choose_settings(self.problem, recipe=self.recipe, overrides=overrides)
 
-    def find_entry(self, label: str) -> ModelEntry:
-        """Return the model that tables call so."""
-        return next(entry for entry in self.models if entry.label == label)
-
     def chosen_labels(self, only: Iterable[str]) -> tuple[str, ...]:
         """Return the labels of some models, given by their labels or names; all of them if none is given."""
         wanted = [only] if isinstance(only, str) else list(only)
@@ -182,7 +178,9 @@ def read_comparison(path: str | Path, overrides: Iterable[str] = ()) -> Comparis
             raise DisolError(f"{source} must have {name}. Name what is compared, and on which cases.")
     problem = find_problem(check_setting("problem", content["problem"], str))
     tests = {name: whole_number(f"tests.{name}", value) for name, value in content.get("tests", {}).items()}
-    minutes = content.get("minutes")
+    minutes, seeds = content.get("minutes"), content.get("seeds", [0])
+    if not isinstance(seeds, list) or not seeds:
+        raise DisolError(f"seeds must be one whole number or more in brackets, got {shown(seeds)}.")
     config = ComparisonConfig(
         name=source.stem,
         problem=problem.name,
@@ -193,7 +191,7 @@ def read_comparison(path: str | Path, overrides: Iterable[str] = ()) -> Comparis
         tests={name: count(f"tests.{name}", value) for name, value in tests.items()},
         changes=content.get("train", {}),
         minutes=None if minutes is None else positive_number("minutes", minutes),
-        seeds=tuple(whole_number("seeds", seed) for seed in _as_list("seeds", content.get("seeds", [0]))),
+        seeds=tuple(whole_number("seeds", seed) for seed in seeds),
         probes=_read_section(ProbeSettings, "probes", content.get("probes", {})),
         report=_read_section(ReportSettings, "report", content.get("report", {})),
         models=tuple(_read_model(table, problem.name) for table in content["models"]),
@@ -270,9 +268,3 @@ def _check(config: ComparisonConfig, source: Path) -> None:
     for name in config.tests:
         if name not in (*SPLITS, IN_DISTRIBUTION):
             read_recipe(config.problem, config.test_seed, name, config.conventions, data.resolution or None)
-
-
-def _as_list(name: str, value: object) -> list[Any]:
-    if not isinstance(value, list) or not value:
-        raise DisolError(f"{name} must be one whole number or more in brackets, got {shown(value)}.")
-    return value

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -49,32 +48,31 @@ def draw_comparison(
         told = "" if column == SHARED else ", each model at its own learning rate"
         if not rows:
             continue
+        losses = {
+            row.label: [
+                (np.array([epoch.seconds for epoch in record.curve]), record.validation_losses)
+                for record in row.trained
+            ]
+            for row in rows
+        }
         caption = f"Validation loss (grid_mae) over epochs and over time{told}"
-        yield f"curves{suffix}.png", caption, _draw_curves(config, rows, caption)
+        curves = plot_curves(
+            losses, "validation loss", f"{config.problem}: {caption}", config.report.threshold, managed=False
+        )
+        yield f"curves{suffix}.png", caption, curves
         for error in BOXED:
+            errors = {
+                name: {
+                    row.label: np.concatenate([record.tests[name].errors[error] for record in row.trained])
+                    for row in rows
+                }
+                for name in config.tests
+            }
             caption = f"Masked {error} of the cases of each test{told}"
-            yield f"{error}{suffix}.png", caption, _draw_boxes(config, rows, error, caption)
+            boxes = plot_boxes(errors, error, f"{config.problem}: {caption}", managed=False)
+            yield f"{error}{suffix}.png", caption, boxes
         if column == SHARED and cases.exists():
             yield from _draw_cases(config, rows, cases)
-
-
-def _draw_curves(config: ComparisonConfig, rows: Sequence[Row], caption: str) -> Figure:
-    curves = {
-        row.label: [
-            (np.array([epoch.seconds for epoch in record.curve]), record.validation_losses) for record in row.trained
-        ]
-        for row in rows
-    }
-    title = f"{config.problem}: {caption[0].lower()}{caption[1:]}"
-    return plot_curves(curves, "validation loss", title, config.report.threshold, managed=False)
-
-
-def _draw_boxes(config: ComparisonConfig, rows: Sequence[Row], error: str, caption: str) -> Figure:
-    errors = {
-        name: {row.label: np.concatenate([record.tests[name].errors[error] for record in row.trained]) for row in rows}
-        for name in config.tests
-    }
-    return plot_boxes(errors, error, f"{config.problem}: {caption[0].lower()}{caption[1:]}", managed=False)
 
 
 def _draw_cases(config: ComparisonConfig, rows: Sequence[Row], path: Path) -> Iterator[tuple[str, str, Figure]]:
@@ -117,7 +115,11 @@ def _panels_of_case(
 ) -> list[list[Panel]]:
     """Return two rows: what is given, the exact pattern and the predictions; and below them the errors."""
     domain = problem.channels.select(inputs, "domain") > 0
-    given = {term.name: problem.channels.select(inputs, term.channel) for term in problem.terms if _is_shown(term)}
+    given = {
+        term.name: problem.channels.select(inputs, term.channel)
+        for term in problem.terms
+        if is_marker(term) or is_field(term)
+    }
     first = marker_panel("", problem.terms, given, domain)
     fields = field_panels(problem.terms, given, domain)
     exact, scale = _size(reference), values_scale(_size(reference)[domain])
@@ -136,10 +138,6 @@ def _panels_of_case(
         top += strip([_size(prediction)], domain, scale, [label])
         below += strip([errors[label]], domain, limits, [f"rel_l2 {percent(missed)}"])
     return [top, below]
-
-
-def _is_shown(term: Any) -> bool:
-    return is_marker(term) or is_field(term)
 
 
 def _size(patterns: Patterns) -> Image:

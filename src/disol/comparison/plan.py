@@ -38,7 +38,7 @@ class PlannedRun:
     @property
     def entry(self) -> ModelEntry:
         """The model."""
-        return self.config.find_entry(self.label)
+        return next(entry for entry in self.config.models if entry.label == self.label)
 
     @property
     def changes(self) -> dict[str, Any]:

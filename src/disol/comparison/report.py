@@ -66,11 +66,9 @@ def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
     for column in list_columns(config):
         rows = list_rows(config, records, column)
         if rows:
-            paragraphs += [
-                f"## {_name_column(config, column)}",
-                *_error_tables(config, rows),
-                *_cost_tables(config, rows),
-            ]
+            shared = f"All at the learning rate {config.train_settings.learning_rate:g}"
+            heading = shared if column == SHARED else "Each at its own learning rate"
+            paragraphs += [f"## {heading}", *_error_tables(config, rows), *_cost_tables(config, rows)]
     paragraphs += [*_probe_table(comparison), *_difference_tables(comparison)]
     if pictures:
         paragraphs.append("## Pictures")
@@ -95,6 +93,8 @@ def comparison_table(comparison: Comparison) -> "Table":
     table.collapse_padding = True  # in 80 columns
     for column in rates:
         for row in list_rows(config, comparison.records, column):
+            if column != SHARED and row.learning_rate == config.train_settings.learning_rate:
+                continue  # the same runs
             means = [row.tests[name].errors["rel_l2"].mean if row.tests else math.inf for name in config.tests]
             errors = ["diverged" if mean == math.inf else "-" if math.isnan(mean) else percent(mean) for mean in means]
             size = f"{next(iter(row.records.values())).parameters / 1e6:.3g} M"
@@ -124,12 +124,6 @@ def _describe(config: ComparisonConfig) -> str:
     )
 
 
-def _name_column(config: ComparisonConfig, column: str) -> str:
-    if column == SHARED:
-        return f"All at the learning rate {config.train_settings.learning_rate:g}"
-    return "Each at its own learning rate"
-
-
 def _error_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
     """Give a table for each error, and one of the named shapes."""
     for error, meaning in HEADLINES.items():
@@ -139,32 +133,26 @@ def _error_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str
         shifts = list(dict.fromkeys(shift for row in rows if row.tests for shift in row.tests[name].shifts))
         if shifts:
             yield f"`rel_l2` of {_name_test(name)}, one by one:"
-            heading = ["model", *(shift.removeprefix("shape:") for shift in shifts)]
             known = [row for row in rows if row.tests and row.tests[name].shifts]
-            cells = [[row.tests[name].shifts[shift]["rel_l2"].mean for shift in shifts] for row in known]
-            yield _table(heading, _with_best([[row.label] for row in known], cells))
+            columns = []
+            for shift in shifts:
+                means = [row.tests[name].shifts[shift]["rel_l2"].mean for row in known]
+                columns.append(_mark_best([_number(mean) for mean in means], means))
+            lines = [[row.label, *cells] for row, cells in zip(known, zip(*columns, strict=True), strict=True)]
+            yield _table(["model", *(shift.removeprefix("shape:") for shift in shifts)], lines)
 
 
 def _table_of_tests(config: ComparisonConfig, rows: Sequence[Row], error: str) -> str:
     """Return a table of one error, models by tests; of cases that a model cannot predict it has none."""
-    means, texts = [], []
-    for row in rows:
-        if not row.tests:
-            means.append([math.nan] * len(config.tests))
-            texts.append(["diverged"] * len(config.tests))
-            continue
-        found = [row.tests[name].errors[error] for name in config.tests]
-        whole = [row.tests[name].predicted == row.tests[name].asked for name in config.tests]
-        means.append([each.mean if all_cases else math.nan for each, all_cases in zip(found, whole, strict=True)])
-        texts.append([_cell(row.tests[name], each) for name, each in zip(config.tests, found, strict=True)])
-    best = [_best([row[place] for row in means]) for place in range(len(config.tests))]
-    marked = [
-        [f"**{text}**" if mean == best[place] else text for place, (text, mean) in enumerate(zip(*both, strict=True))]
-        for both in zip(texts, means, strict=True)
-    ]
-    coverage = [_coverage(rows, name) for name in config.tests]
-    heading = ["model", *(f"{_name_test(name)}{told}" for name, told in zip(config.tests, coverage, strict=True))]
-    return _table(heading, [[row.label, *cells] for row, cells in zip(rows, marked, strict=True)])
+    heading, columns = ["model"], []
+    for name in config.tests:
+        tests = [row.tests.get(name) for row in rows]
+        whole = [test for test in tests if test is not None and test.predicted == test.asked]
+        heading.append(_name_test(name) + (f" (coverage {whole[0].coverage:.2f})" if whole else ""))
+        texts = ["diverged" if test is None else _cell(test, test.errors[error]) for test in tests]
+        means = [test.errors[error].mean if test in whole and test is not None else math.nan for test in tests]
+        columns.append(_mark_best(texts, means))
+    return _table(heading, [[row.label, *cells] for row, cells in zip(rows, zip(*columns, strict=True), strict=True)])
 
 
 def _cell(test: SummarisedTest, error: ErrorSummary) -> str:
@@ -173,14 +161,6 @@ def _cell(test: SummarisedTest, error: ErrorSummary) -> str:
     seeds = "" if error.over_seeds is None else f" [{_number(error.over_seeds, 1)}]"
     part = "" if test.predicted == test.asked else f" ({test.predicted} of {test.asked} cases)"
     return f"{_number(error.mean)} ± {_number(error.spread, 1)}{seeds}{part}"
-
-
-def _coverage(rows: Sequence[Row], name: str) -> str:
-    """Tell the share of the grid that the cases of a test cover, by the models that predict all of them."""
-    whole = [
-        row.tests[name].coverage for row in rows if row.tests and row.tests[name].predicted == row.tests[name].asked
-    ]
-    return f" (coverage {whole[0]:.2f})" if whole else ""
 
 
 def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
@@ -285,17 +265,10 @@ def _name_test(name: str) -> str:
     return TESTS.get(name, f"`{name}`")
 
 
-def _best(means: Sequence[float]) -> float:
-    return min((mean for mean in means if math.isfinite(mean)), default=math.nan)
-
-
-def _with_best(names: Sequence[list[str]], cells: Sequence[Sequence[float]]) -> list[list[str]]:
-    """Write numbers with the smallest of each column in bold."""
-    best = [_best(column) for column in zip(*cells, strict=True)]
-    return [
-        [*name, *(f"**{_number(each)}**" if each == best[place] else _number(each) for place, each in enumerate(row))]
-        for name, row in zip(names, cells, strict=True)
-    ]
+def _mark_best(texts: Sequence[str], means: Sequence[float]) -> list[str]:
+    """Set the text of the smallest mean in bold."""
+    best = min((mean for mean in means if math.isfinite(mean)), default=math.nan)
+    return [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
 
 
 def _number(value: float, decimals: int = 2) -> str:

@@ -44,10 +44,13 @@ class Difference:
 
 
 def find_quartiles(values: Sequence[float] | Float[np.ndarray, " run"]) -> Quartiles:
-    """Return the quartiles of a number over runs; between two runs they are interpolated."""
-    numbers = np.asarray(values, dtype=float)
-    low, median, high = (_percentile(numbers, share) for share in (25, 50, 75))
-    return Quartiles(len(numbers), low, median, high)
+    """Return the quartiles of a number over runs, interpolated between runs; next to an infinite one nothing is."""
+    ordered = np.sort(np.asarray(values, dtype=float))
+    found = []
+    for place in np.array([0.25, 0.5, 0.75]) * (len(ordered) - 1):
+        below, above = float(ordered[math.floor(place)]), float(ordered[math.ceil(place)])
+        found.append(below if below == above else below + (place - math.floor(place)) * (above - below))
+    return Quartiles(len(ordered), *map(float, found))
 
 
 def find_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
@@ -96,11 +99,3 @@ def quartile_curves(curves: Sequence[Curve]) -> Float[np.ndarray, "3 epoch"]:
     """Return the quartiles over runs after each epoch that all of them have."""
     length = min(map(len, curves))
     return np.percentile(np.stack([curve[:length] for curve in curves]), [25, 50, 75], axis=0)
-
-
-def _percentile(numbers: Float[np.ndarray, " run"], share: float) -> float:
-    """Interpolate linearly between runs; next to an infinite one there is nothing between."""
-    ordered = np.sort(numbers)
-    place = share / 100 * (len(ordered) - 1)
-    below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
-    return float(below if below == above else below + (place - math.floor(place)) * (above - below))

@@ -170,10 +170,11 @@ def plot_curves(
             )
             if len(runs) > 1:
                 axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+    lowest = min((float(losses.min()) for runs in curves.values() for _, losses in runs), default=0.0)
     for axes, unit in ((over_epochs, "epoch"), (over_time, "training time in s")):
         axes.set(yscale="log", xlabel=unit)
         axes.grid(color=QUIET, alpha=0.25, linewidth=0.5)
-        if threshold is not None:
+        if threshold is not None and lowest < 2 * threshold:  # or it would leave the curves little room
             axes.axhline(threshold, color=QUIET, linestyle=":", linewidth=1)
     over_epochs.xaxis.set_major_locator(MaxNLocator(integer=True))
     over_time.set_xscale("log")
