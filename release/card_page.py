@@ -7,6 +7,7 @@ import numpy as np
 
 from disol.models.card import Card
 from disol.models.known_errors import frames_of, headline
+from disol.models.table import MODELS, find_model
 from disol.problems.problem import TRAINED_UNTIL
 from wording import kind_of, number, over_times, page, percent, table, training_sentence, wrap
 
@@ -46,15 +47,20 @@ def facts(card: Card, metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Give what can be said about a model in a few words."""
     run, cost = metrics["run"], metrics["cost"]
     yield "network", f"`{card.model}`, {metrics['num_parameters']:,} parameters, stored as {card.storage}"
+    published = find_model(card.model).config.for_problem(card.problem).as_dict() if card.model in MODELS else {}
+    other = [f"{name} {value}" for name, value in card.model_config.items() if value != published.get(name, value)]
+    if other:
+        yield "unlike the published network", ", ".join(other)
     shift = f"shift `{run['data.shift']}`" if run["data.shift"] else "no shift"
     yield "data", f"{run['data.num_cases']:,} cases of `{card.problem}`, seed {run['data.seed']}, {shift}"
     before = metrics.get("before")
     earlier = f" ({before['learning_rate']:g} in the first {before['epochs']} epochs)" if before else ""
     moved = ", cases moved over the grid" if run.get("train.augment_translation") else ""  # which older runs lack
+    foreign = "" if run["recipe"] == "published" else ", not that of the paper"
     yield (
         "recipe",
-        f"`{run['recipe']}`: {run['train.optimizer']}, learning rate {run['train.learning_rate']:g}{earlier}, batch "
-        f"{run['train.batch_size']}, {run['train.schedule']} schedule, training loss {run['train.loss']}, "
+        f"`{run['recipe']}`{foreign}: {run['train.optimizer']}, learning rate {run['train.learning_rate']:g}{earlier}, "
+        f"batch {run['train.batch_size']}, {run['train.schedule']} schedule, training loss {run['train.loss']}, "
         f"symmetry {'on' if run['train.augment_symmetry'] else 'off'}{moved}",
     )
     speed = f"{cost['cases_per_second']:,.0f} cases per second"

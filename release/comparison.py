@@ -4,7 +4,7 @@ from typing import Any
 
 from disol.models import Checkpoint
 from disol.models.known_errors import frames_of, headline
-from paper import find_range, find_target, is_doubled, verdict
+from paper import find_range, find_scale, find_target, verdict
 from wording import kind_of, number, table
 
 
@@ -13,9 +13,10 @@ def comparison(model: Checkpoint) -> str:
     tests = model.metrics["tests"]
     if any("frames" in test for test in tests.values()):
         return transient_comparison(model)
-    doubled = ", x 2: its patterns are ½ + ½ U / max \\|U_c\\|, ours U / max \\|U\\|" if is_doubled(model.card) else ""
+    scale = find_scale(model.card)
+    scaled = "" if scale == 1 else f", x {scale:g}"
     heading = ["test cases", "cases", "coverage", "`rel_l2`", "median", "p95", "`mae`", "`grid_mae`"]
-    heading += [f"paper's DiSOL, `grid_mae`{doubled}", f"paper's best rival{doubled and ', x 2'}", "target"]
+    heading += [f"paper's DiSOL, `grid_mae`{scaled}", f"paper's best rival{scaled}", "target"]
     rows = []
     for test in tests.values():
         metrics, target = test["metrics"], find_target(model.card, test["shift"])
@@ -24,7 +25,34 @@ def comparison(model: Checkpoint) -> str:
         paper = [number(target.disol), f"{number(target.rival)} ({target.rival_name})"] if target else ["", ""]
         known = [kind_of(test), f"{test['cases']:,}", f"{test['coverage']:.2f}"]
         rows.append([*known, *map(number, errors), *paper, frame_verdict(model, test, None, metrics)])
+        for shape, found in test.get("by_shape", {}).items():
+            metrics = found["metrics"]
+            errors = [*(metrics["rel_l2"][each] for each in ("mean", "median", "p95"))]
+            errors += [metrics["mae"]["mean"], metrics["grid_mae"]["mean"]]
+            name = shape.removeprefix("shape:").removesuffix("+hole")
+            known = [f"- {name}", f"{found['cases']:,}", f"{found['coverage']:.2f}"]
+            rows.append([*known, *map(number, errors), *["" for _ in paper], frame_verdict(model, test, None, metrics)])
     return table(heading, rows)
+
+
+def shape_sentences(model: Checkpoint) -> list[str]:
+    """Say which shapes make a target missed that the others together meet."""
+    told = []
+    for test in model.metrics["tests"].values():
+        target, shapes = find_target(model.card, test["shift"]), test.get("by_shape", {})
+        if target is None or not shapes or test["metrics"]["grid_mae"]["mean"] <= target.disol:
+            continue
+        cases = {name: (found["cases"], found["metrics"]["grid_mae"]["mean"]) for name, found in shapes.items()}
+        worst = max(cases, key=lambda name: cases[name][1])
+        others = [each for name, each in cases.items() if name != worst]
+        mean = sum(count * error for count, error in others) / sum(count for count, _ in others)
+        if mean <= target.disol:
+            name = worst.removeprefix("shape:").removesuffix("+hole")
+            told.append(
+                f"Of the {kind_of(test)} one alone makes the target missed, {name}: the others together have a "
+                f"`grid_mae` of {number(mean)}."
+            )
+    return told
 
 
 def transient_comparison(model: Checkpoint) -> str:

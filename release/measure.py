@@ -16,7 +16,7 @@ from disol import Case, DisolError, Problem, Solution, Surrogate
 from disol._devices import find_device
 from disol.data import Store, open_store
 from disol.data.recipe import Recipe
-from disol.evaluation import Evaluation, evaluate, summarise
+from disol.evaluation import Evaluation, FileEvaluation, evaluate, summarise
 from disol.evaluation.metrics import measure_patterns
 from disol.evaluation.report import file_as_dict
 from disol.models import Checkpoint, Handle
@@ -26,12 +26,28 @@ from disol.surrogate.prediction import is_sized_by_its_system
 # Relative. Two solvers agree to 1e-10 (docs/benchmarks/agreement.md) and amplitudes are stored in float64, so a case
 # that differs by more is another one.
 AMPLITUDE_TOLERANCE = 1e-8
+SHAPE_ERRORS = ("rel_l2", "mae", "grid_mae")  # that are kept for each named shape
 
 
 def measure_tests(model: Handle, files: Sequence[Path], device: str) -> tuple[Evaluation, dict[str, Any]]:
     """Evaluate a model, and write down its errors by the name of the file."""
     evaluation = evaluate(model, files, device=device)
-    return evaluation, {file.name: summary_of(file_as_dict(file)) for file in evaluation.files}
+    return evaluation, {
+        file.name: summary_of(file_as_dict(file)) | summaries_by_shape(file) for file in evaluation.files
+    }
+
+
+def summaries_by_shape(file: FileEvaluation) -> dict[str, Any]:
+    """Summarise the errors of a steady problem for each named shape, if a file has several."""
+    shapes = list(dict.fromkeys(file.shift))
+    if len(shapes) < 2 or len(file.times) > 1:
+        return {}
+    found = {}
+    for shape in shapes:
+        own = np.array([each == shape for each in file.shift])
+        errors = {name: asdict(summarise(file.values[name][0, own])) for name in SHAPE_ERRORS}
+        found[shape] = {"cases": int(own.sum()), "coverage": float(file.coverage[own].mean()), "metrics": errors}
+    return {"by_shape": found}
 
 
 def summary_of(file: dict[str, Any]) -> dict[str, Any]:

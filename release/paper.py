@@ -25,13 +25,14 @@ def find_target(card: Card, shift: str) -> Target | None:
     if errors is None:
         return None
     name, best = min(((name, error) for name, error in errors.items() if name != "DiSOL"), key=lambda item: item[1])
-    factor = 2.0 if is_doubled(card) else 1.0
+    factor = find_scale(card)
     return Target(factor * errors["DiSOL"], factor * best, name)
 
 
-def is_doubled(card: Card) -> bool:
-    """Tell whether the paper's errors are of patterns half as large as those of a model."""
-    return len(card.fields) > 1 and card.normalisation == "joint"
+def find_scale(card: Card) -> float:
+    """Return how many times larger than in the paper the same errors are in the scale of a model's patterns."""
+    is_joint = len(card.fields) > 1 and card.normalisation == "joint"
+    return FIGURES.get(card.problem, {}).get("scale", 1.0) if is_joint else 1.0
 
 
 def find_range(card: Card, shift: str, time: float) -> tuple[float, float] | None:

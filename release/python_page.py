@@ -26,7 +26,18 @@ from wording import page, table, wrap
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
 # Classes that are listed with what they have.
 SHOWN = {"disol": ("Case", "Solution", "Surrogate", "Verification", "Problem"), "fem": ("LinearSystem",)}
-LISTED = ("problems", "data", "models", "training", "evaluation", "surrogate", "viz", "fem", "solvers")  # subpackages
+LISTED = (
+    "problems",
+    "data",
+    "models",
+    "training",
+    "evaluation",
+    "comparison",
+    "surrogate",
+    "viz",
+    "fem",
+    "solvers",
+)  # subpackages
 MEANT = re.compile(r"(\w+)\s{2,}(\S.*)")  # a line of a docstring about one field
 STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 PLAIN = (bool, int, float, str, type(None))

@@ -238,3 +238,30 @@ def test_batches_are_verified_as_on_a_cpu(monkeypatch, name, few_unknowns):
     pieces = there.verify(**batch)
     assert relative_difference(pieces.prediction.field, found.prediction.field) < TENSOR_FLOAT32
     assert relative_difference(pieces.exact.field, found.exact.field) < FLOAT64
+
+
+COMPARE = """
+import json, sys
+from disol.comparison import compare
+if __name__ == "__main__":
+    gpu, config, out = sys.argv[1:]
+    changes = ["data.cases=40", "train.epochs=3", "train.batch_size=8", "train.ema_decay=0"]
+    losses = {}
+    for device in (gpu, "cpu"):
+        found = compare(config, f"{out}/{device}", device=device, jobs=2, overrides=changes)
+        assert not found.failures, found.failures
+        losses[device] = {name: [epoch.train_loss for epoch in run.curve] for name, run in found.records.items()}
+    print(json.dumps(losses))
+"""
+
+
+def test_every_network_is_trained_as_it_declares_and_as_on_a_cpu(tmp_path):
+    config = Path(__file__).parents[1] / "configs" / "compare" / "smoke.toml"
+    (tmp_path / "script.py").write_text(COMPARE)
+    command = [sys.executable, str(tmp_path / "script.py"), GPU, str(config), str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    losses = json.loads(result.stdout.splitlines()[-1])
+    assert len(losses[GPU]) == 8
+    for name, found in losses[GPU].items():
+        assert found == pytest.approx(losses["cpu"][name], rel=0.05), name

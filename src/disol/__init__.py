@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     __version__: str
+    from disol import comparison as comparison
     from disol import data as data
     from disol import evaluation as evaluation
     from disol import fem as fem
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from disol import surrogate as surrogate
     from disol import training as training
     from disol import viz as viz
+    from disol.comparison.compare import compare as compare
     from disol.data import CaseDataset as CaseDataset
     from disol.data.generate import generate as generate
     from disol.errors import DisolError as DisolError
@@ -53,6 +55,7 @@ PUBLIC_NAMES = {
     "list_pretrained": "disol.models.pretrained",
     "train": "disol.training",
     "evaluate": "disol.evaluation",
+    "compare": "disol.comparison",
     "Surrogate": "disol.surrogate",
     "Verification": "disol.surrogate",
     "load": "disol.surrogate",
@@ -60,6 +63,7 @@ PUBLIC_NAMES = {
 }
 
 SUBPACKAGES = (
+    "comparison",
     "data",
     "evaluation",
     "fem",

@@ -358,3 +358,12 @@ def test_files_that_share_their_name_are_told_apart(files):
     store = open_store(files["poisson"])
     other = open_store(files["heat"])
     assert distinct_names([store, other, store]) == ["poisson-1", "heat", "poisson-2"]
+
+
+def test_the_first_cases_of_a_split_can_be_evaluated_alone(checkpoint, files):
+    whole = evaluate(checkpoint, files["poisson"], device="cpu", progress=False).files[0]
+    some = evaluate(checkpoint, files["poisson"], device="cpu", first=3, progress=False).files[0]
+    assert some.index.tolist() == [0, 1, 2]
+    assert some.values["rel_l2"] == pytest.approx(whole.values["rel_l2"][:, :3])
+    with pytest.raises(disol.DisolError, match="first must be at least 1, got 0"):
+        evaluate(checkpoint, files["poisson"], first=0)

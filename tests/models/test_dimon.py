@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy import ndimage
 
 from disol.geometry import Curve, draw_outline, trace_boundary
 from disol.geometry.curve import largest_part
@@ -39,6 +40,15 @@ def test_no_pixel_of_a_random_outline_is_folded():
     inside = disc_map.pixels.norm(dim=1)[masks]
     assert (inside < 1).all()
     assert len(disc_map.pixels.movedim(1, -1)[masks].unique(dim=0)) == masks.sum()
+
+
+def test_domains_that_cannot_be_mapped_are_told_before_they_are_refused():
+    masks = random_masks(3)
+    row, column = np.argwhere(ndimage.binary_erosion(masks[1], iterations=2))[0]
+    masks[1, row, column] = False  # a hole
+    masks[2, :, 16] = False  # two parts
+    assert small_model().accepts(masks).tolist() == [True, False, False]
+    assert create_model("unet", "poisson").accepts(masks) is None
 
 
 def test_corners_of_the_boundary_lie_on_the_circle_and_others_are_means_of_their_neighbours():

@@ -1,6 +1,7 @@
 """One step of training does what it says, in any precision."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,14 +9,14 @@ import torch
 from torch import nn
 
 from disol.data import CaseDataset
-from disol.models import create_model
+from disol.models import MODELS, create_model
 from disol.problems.conventions import PAPER
 from disol.problems.table import find_problem
 from disol.training.augmentation import IDENTITY, Symmetries
 from disol.training.batches import plan_epoch, validation_batches
 from disol.training.config import RECIPES, TrainSettings
 from disol.training.distributed import Processes, join_processes
-from disol.training.loop import Training, affordable_trials, clip_gradients, precision_on
+from disol.training.loop import Training, affordable_trials, clip_gradients, compile_mode_on, precision_on
 from disol.training.optimisers import EMA
 
 SMALL = {"width": 4, "depth": 2, "gated_skips": 1}
@@ -157,6 +158,45 @@ def test_bfloat16_is_chosen_only_where_a_gpu_computes_in_it(
     assert precision_on(gpu, TrainSettings()) == expected
     assert precision_on(gpu, TrainSettings(precision="bfloat16")) == torch.bfloat16
     assert precision_on(torch.device("cpu"), TrainSettings()) == torch.float32
+
+
+def test_a_network_declares_how_a_gpu_trains_it_and_settings_overrule_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation=True: True)
+    gpu = torch.device("cuda")
+    found = {}
+    for name in MODELS:
+        with torch.device("meta"):
+            network = create_model(name, "poisson")
+        mode = compile_mode_on(Processes(gpu), TrainSettings(), network)
+        found[name] = (mode, precision_on(gpu, TrainSettings(), network))
+        forced = TrainSettings(compile="on", precision="bfloat16")
+        assert compile_mode_on(Processes(gpu), forced, network) == "on"
+        assert precision_on(gpu, forced, network) == torch.bfloat16
+    captured = ("graphs", torch.bfloat16)
+    assert found == {
+        "disol": captured,
+        "disol-amplitude": captured,
+        "unet": captured,
+        "fno": ("off", torch.float32),
+        "deeponet": captured,
+        "geo-fno": ("off", torch.float32),
+        "gno": ("off", torch.bfloat16),
+        "dimon": ("off", torch.float32),
+    }
+
+
+def test_every_epoch_of_the_published_recipe_has_all_cases(file_of: Callable[..., Path]) -> None:
+    cases = CaseDataset(file_of("poisson"), "train").to_device("cpu")
+    published, fast = (replace(RECIPES[name], batch_size=5) for name in ("published", "fast"))
+    counts = [settings.count_batches(len(cases)) for settings in (published, fast)]
+    assert counts == [7, 6]  # of 32 cases
+    whole, short = (
+        plan_epoch(cases, still(cases), seed=1, epoch=0, batch_size=5, num_batches=count).indices for count in counts
+    )
+    assert set(whole.flatten().tolist()) == set(range(32))
+    assert torch.equal(whole[-1, 2:], whole[0, :3]), "the last batch is filled up with the first cases"
+    assert torch.equal(whole[:6], short)
+    assert published.count_batches(30) == fast.count_batches(30) == 6
 
 
 def test_training_needs_no_frame_after_20_seconds(file_of: Callable[..., Path]) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from disol.data import CaseDataset
+from disol.data import CaseDataset, write_cases
+from disol.errors import DisolError
+from disol.evaluation import evaluate
 from disol.models import load_checkpoint
 from disol.training import EpochRecord, RunReport, epochs, read_history, train
 from disol.training import loop as loop_module
@@ -363,3 +365,40 @@ def test_precisions_set_for_one_backend_alone_come_back() -> None:
         "assert (one.fp32_precision, other.fp32_precision) == before != ('tf32', 'tf32')\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def pierced_cases(count: int, every: int) -> list[dict[str, np.ndarray]]:
+    """Squares, of which one in `every` has a hole."""
+    cases = []
+    for index in range(count):
+        domain = np.zeros((16, 16), bool)
+        domain[2:14, 2 : 10 + index % 4] = True
+        domain[7:9, 5:7] = index % every != 0
+        held = domain & (np.arange(16) == 2)
+        cases.append({"domain": domain, "dirichlet": held, "source": np.full((16, 16), 0.1 + index / count)})
+    return cases
+
+
+def test_cases_that_a_network_cannot_predict_are_left_out_and_told(tmp_path: Path) -> None:
+    write_cases("poisson", pierced_cases(40, every=4), tmp_path / "cases.h5")
+    settings = {"width": 8, "points": 40, "components": 4, "basis": 8, "trunk_width": 8}
+    small = ["train.batch_size=8", "train.epochs=1", "train.ema_decay=0"]
+    options = {"model": "dimon", "model_settings": settings, "device": "cpu", "overrides": small}
+    report = train("poisson", tmp_path / "cases.h5", tmp_path / "run", **options)
+    assert "dimon can predict 24 of the 32 train cases" in report.notes[0]
+    assert "dimon can predict 6 of the 8 validation cases" in report.notes[1]
+    assert load_checkpoint(tmp_path / "run").metrics["training_cases"] == 24
+    found = evaluate(tmp_path / "run", tmp_path / "cases.h5", device="cpu", split="train", progress=False)
+    assert len(found.files[0]) == 24
+    assert any(note.startswith("8 cases of") and "cannot be predicted by this model" in note for note in found.notes)
+    write_cases("poisson", pierced_cases(40, every=1), tmp_path / "holes.h5")
+    with pytest.raises(DisolError, match=r"dimon can predict 0 of the 32 train cases .* at least 8 are needed"):
+        train("poisson", tmp_path / "holes.h5", tmp_path / "none", **options)
+    with pytest.raises(DisolError, match="no case to evaluate among the 8 asked for: dimon can predict none"):
+        evaluate(tmp_path / "run", tmp_path / "holes.h5", device="cpu", split="validation")
+
+
+def test_the_first_cases_of_a_file_can_be_trained_on_alone(train_small: Callable[..., RunReport]) -> None:
+    report = train_small("few", "train.training_cases=17", epochs=1)
+    assert load_checkpoint(report.path).metrics["training_cases"] == 17
+    assert train_small("all", "train.training_cases=0", epochs=1).train_loss != report.train_loss

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from solved_cases import predicted, solved
 
-from disol.viz.errors import percent, plot_agreement, plot_over_time, plot_spread, relative_error
+from disol.viz.errors import (
+    percent,
+    plot_agreement,
+    plot_boxes,
+    plot_curves,
+    plot_over_time,
+    plot_spread,
+    relative_error,
+)
 from disol.viz.solutions import frame_errors
 
 
@@ -63,3 +71,28 @@ def test_agreement_shows_predicted_over_true_values():
     figure = plot_agreement({"file": (np.array([1.0, 3.0]), np.array([1.0, 2.0]))}, "ln u", "title", managed=False)
     assert figure.axes[0].collections[0].get_offsets().tolist() == [[1, 1], [2, 3]]
     assert figure.axes[0].get_xlabel() == "true ln u"
+
+
+def test_boxes_hold_the_middle_half_of_the_cases():
+    values = np.arange(1.0, 102.0)
+    figure = plot_boxes(
+        {"id": {"a": values, "b": 2 * values}, "all": {"a": values, "b": np.zeros(0)}}, "e", "t", managed=False
+    )
+    axes = figure.axes[0]
+    assert len(axes.patches) == 3, "what has no case has no box"
+    heights = axes.patches[0].get_path().vertices[:, 1]
+    assert (heights.min(), heights.max()) == (26, 76)
+    assert axes.get_yscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["id", "all"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
+
+
+def test_curves_of_runs_are_shown_by_their_median_over_epochs_and_over_time():
+    runs = [(pace * np.arange(1.0, 4.0), losses * np.ones(3)) for pace, losses in ((1, 1.0), (2, 2.0), (3, 5.0))]
+    figure = plot_curves({"a": runs, "b": [(np.array([4.0]), np.array([0.5]))]}, "loss", "t", 0.7, managed=False)
+    over_epochs, over_time = figure.axes
+    np.testing.assert_array_equal(over_epochs.lines[0].get_xydata(), [[1, 2], [2, 2], [3, 2]])
+    np.testing.assert_array_equal(over_time.lines[0].get_xdata(), [2, 4, 6])
+    band = over_epochs.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (1.5, 3.5)
+    assert over_epochs.lines[1].get_marker() == "o", "one epoch alone would not be seen"

@@ -2,12 +2,12 @@
 
 from disol.cli.app import app, main
 from disol.cli.cases import draw, export, generate, info, problems
-from disol.cli.models import evaluate, models, onnx, train
+from disol.cli.models import compare, evaluate, models, onnx, train
 from disol.cli.solve import EXAMPLES, HELP, solve
 
 __all__ = ["app", "main"]
 
 # In the order of `disol --help`.
 app.command(help=HELP, epilog=EXAMPLES, short_help="Solve a PDE on a geometry of your own: start here.")(solve)
-for command in (problems, draw, generate, info, export, train, evaluate, models, onnx):
+for command in (problems, draw, generate, info, export, train, evaluate, compare, models, onnx):
     app.command()(command)

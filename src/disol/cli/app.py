@@ -78,7 +78,7 @@ def main() -> None:
             reason = f"{trouble}, {error}" if str(error) else trouble
         tell(f"{called} failed: {reason}.", "error")
     if code == INTERRUPTED:
-        typer.echo("interrupted; generate and train go on with --resume", err=True)
+        typer.echo("interrupted; generate and train go on with --resume, compare when called again", err=True)
     sys.exit(code)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from disol._devices import check_device
-from disol.cli.app import DeviceName, ProblemName, print_table, tell
+from disol.cli.app import FAILED, DeviceName, ProblemName, print_table, tell
 from disol.errors import DisolError
 from disol.models.pretrained import find_folder, is_shipped
 from disol.problems.table import check_problem
@@ -134,6 +134,43 @@ def evaluate(
     for message in evaluation.notes:
         tell(message, "note")
     tell(f"written {folder}")
+
+
+def compare(
+    config: Annotated[Path, typer.Argument(help="A TOML file of settings, as in configs/compare/.")],
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for results, tables and pictures; comparisons/NAME unless given.")
+    ] = None,
+    work: Annotated[Path | None, typer.Option(help="A folder for files of cases and weights; OUT/work.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A model to train now; give the option for each.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after this time; call again to go on.")] = None,
+    jobs: Annotated[int, typer.Option(help="Runs side by side, each in a process; with one GPU they share it.")] = 1,
+    device: DeviceName = "auto",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=2.")] = None,
+) -> None:
+    """Train and evaluate several models alike; call it again to go on where it stopped."""
+    from disol.comparison import compare as compare_models
+    from disol.comparison import read_comparison
+
+    for entry in read_comparison(config, settings or ()).models:
+        from_here(entry.name)
+    found = compare_models(
+        config,
+        out,
+        work=work,
+        only=only or (),
+        minutes=minutes,
+        jobs=jobs,
+        device=device,
+        overrides=settings or (),
+        tell=tell,
+    )
+    print_table(found.table())
+    tell(found)
+    for name, reason in found.failures.items():
+        tell(f"{name} failed: {reason}", "error")
+    if found.failures:
+        raise typer.Exit(FAILED)
 
 
 def onnx(

@@ -34,7 +34,7 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
     if workers == 0:
         yield from map(work, tasks)
         return
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _follow_main_process)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), follow_main_process)
     waiting: deque[Future[Result]] = deque()
     try:
         for task in tasks:
@@ -70,8 +70,8 @@ def _worker_environment() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _follow_main_process() -> None:
-    """End this worker as soon as the main process has ended, even if it was killed."""
+def follow_main_process() -> None:
+    """End this process as soon as the main process has ended, even if it was killed."""
     main = multiprocessing.parent_process()
     if main is not None:
         threading.Thread(target=lambda: (wait([main.sentinel]), os._exit(1)), daemon=True).start()

@@ -45,6 +45,7 @@ def evaluate(
     device: str = "auto",
     batch_size: int = 64,
     split: str | None = None,
+    first: int | None = None,
     frames: Sequence[float] | str | None = None,
     out: str | Path | None = None,
     progress: bool = True,
@@ -57,12 +58,14 @@ def evaluate(
     device       "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:NUMBER"
     batch_size   cases predicted at once; the numbers do not depend on it
     split        "train", "validation" or "all"; default: the validation split of the training file, all of any other
+    first        only that many cases of each file, those that come first in the split
     frames       of a transient problem, in seconds; 2, 8, 14, 20, 30, 40 and 50 s unless given, or "all"
     out          a folder for tables and pictures, where they replace those of an earlier evaluation
     progress     show a progress bar, in a terminal or a notebook
     problem      of the files, if it is one's own; a model of one's own problem needs it too
     """
     batch_size = checks.count("batch_size", batch_size)
+    first = None if first is None else checks.count("first", first)
     stores = [open_store(path) for path in _list_files(data_files)]
     chosen_frames = [_choose_frames(store, frames) for store in stores]
     if split is not None:
@@ -79,6 +82,7 @@ def evaluate(
     network = deepcopy(checkpoint.network).to(target).eval()
     seen = [find_seen_cases(checkpoint.metrics, store.settings) for store in stores]
     splits = tuple(split or ("validation" if known.is_training_file else "all") for known in seen)
+    asked = [store.positions(part)[:first] for store, part in zip(stores, splits, strict=True)]
     runs = [
         running.Run(
             network=network,
@@ -86,19 +90,18 @@ def evaluate(
             device=target,
             store=store,
             problem=matched.problem,
-            positions=_choose_cases(store, part, checkpoint.predicts),
+            positions=running.choose_cases(checkpoint, store, positions),
             frames=kept,
             batch_size=batch_size,
         )
-        for store, matched, part, kept in zip(stores, checkpoints, splits, chosen_frames, strict=True)
+        for store, matched, positions, kept in zip(stores, checkpoints, asked, chosen_frames, strict=True)
     ]
     with shown_progress("cases", sum(len(run.positions) for run in runs), wanted=progress) as bar:
         files = tuple(run.evaluate(name, bar.advance) for run, name in zip(runs, distinct_names(stores), strict=True))
     notes = [note for store in stores for note in _note_match(checkpoint, store)]
     notes += [note for file, known in zip(files, seen, strict=True) for note in _note_training(file, known, split)]
-    notes += [
-        note for store, file, part in zip(stores, files, splits, strict=True) for note in _note_cases(store, file, part)
-    ]
+    for file, positions in zip(files, asked, strict=True):
+        notes += _note_cases(file, len(positions) - len(file), checkpoint.predicts)
     evaluation = Evaluation(
         model=running.describe_checkpoint(checkpoint),
         predicts=checkpoint.predicts,
@@ -186,17 +189,6 @@ def _choose_frames(store: Store, asked: Sequence[float] | str | None) -> list[in
     return [stored.index(time) for time in asked]
 
 
-def _choose_cases(store: Store, split: str, predicts: str) -> Int[np.ndarray, " case"]:
-    """Return where the cases of a split are; a zero field has no ln u_lim to predict and is left out."""
-    positions = store.positions(split)
-    if predicts == "log-amplitude":
-        amplitude = store.read(positions, "amplitude")["amplitude"].reshape(len(positions), -1)
-        positions = positions[amplitude.max(axis=1, initial=0.0) > 0]
-    if not len(positions):
-        raise DisolError(f"{store.path} has no case to evaluate in the split {split!r}. Use another split or file.")
-    return positions
-
-
 def _note_match(checkpoint: "Checkpoint", store: Store) -> Iterator[str]:
     """Say in what a file is unlike what the model was trained on, and how its patterns are scaled."""
     if checkpoint.path is None:
@@ -220,11 +212,15 @@ def _note_training(file: FileEvaluation, seen: SeenCases, split: str | None) -> 
         )
 
 
-def _note_cases(store: Store, file: FileEvaluation, split: str) -> Iterator[str]:
+def _note_cases(file: FileEvaluation, left_out: int, predicts: str) -> Iterator[str]:
     """Say which cases were left out, and which predictions are no numbers."""
-    left_out = len(store.positions(split)) - len(file)
     if left_out:
-        yield f"{left_out} cases of {file.path} have a zero solution, and no amplitude to predict: they are left out."
+        reason = (
+            "cannot be predicted by this model"
+            if predicts == "pattern"
+            else "have a zero solution, and no amplitude to predict"
+        )
+        yield f"{left_out} cases of {file.path} {reason}: they are left out."
     broken = int((~np.isfinite(np.stack([*file.values.values()]))).any(axis=(0, 1)).sum())
     if broken:
         yield f"The predictions for {broken} of {len(file)} cases of {file.path} hold NaN or infinite values."

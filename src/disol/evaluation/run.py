@@ -12,13 +12,16 @@ from torch import Tensor, nn
 from disol._devices import enough_memory
 from disol.data import DeviceCases, Store
 from disol.data.dataset import Batch, read_cases
+from disol.errors import DisolError
 from disol.evaluation.metrics import coverage, measure_amplitudes, measure_patterns
 from disol.evaluation.results import Example, FileEvaluation
 from disol.models import Checkpoint, count_parameters, resolve
+from disol.models.base import find_accepted
 from disol.models.handle import Handle
 from disol.problems import Problem
 from disol.problems.table import find_conventions
 
+DOMAINS_AT_ONCE = 512  # read to find out on which a model can predict
 Measured = dict[str, Float[np.ndarray, "frame case"]]
 
 
@@ -50,6 +53,33 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     if checkpoint.path is None:
         return {name: known[name] for name in ("model", "model_config", "channels", "fields")} | size
     return {"checkpoint": str(checkpoint.path), **known, **size}
+
+
+def choose_cases(checkpoint: Checkpoint, store: Store, positions: Int[np.ndarray, " case"]) -> Int[np.ndarray, " case"]:
+    """Return which of some cases of a file a model can predict; a zero field has no ln u_lim to predict."""
+    kept = positions
+    if checkpoint.predicts == "log-amplitude":
+        amplitude = store.read(positions, "amplitude")["amplitude"].reshape(len(positions), -1)
+        kept = positions[amplitude.max(axis=1, initial=0.0) > 0]
+    kept = find_predictable(checkpoint.network, store, kept)
+    if not len(kept):
+        raise DisolError(
+            f"{store.path} has no case to evaluate among the {len(positions)} asked for: {checkpoint.card.model} can "
+            "predict none. Use another split or file."
+        )
+    return kept
+
+
+def find_predictable(network: nn.Module, store: Store, positions: Int[np.ndarray, " case"]) -> Int[np.ndarray, " case"]:
+    """Return those of some cases of a file on whose domains a network can predict."""
+    parts = [positions[:0]]
+    for start in range(0, len(positions), DOMAINS_AT_ONCE):
+        some = positions[start : start + DOMAINS_AT_ONCE]
+        accepted = find_accepted(network, torch.from_numpy(store.read(some, "domain")["domain"]))
+        if accepted is None:
+            return positions
+        parts.append(some[accepted.cpu().numpy()])
+    return np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from disol._terms import DOMAIN
@@ -22,11 +22,19 @@ Predicts = Literal["pattern", "log-amplitude"]
 class Network(nn.Module, ABC):
     """A network that knows its settings and its problem.
 
-    predicts   "pattern": a field [batch, field, height, width], zero outside the domain;
-               "log-amplitude": ln max |U| of each case, [batch]
+    predicts    "pattern": a field [batch, field, height, width], zero outside the domain;
+                "log-amplitude": ln max |U| of each case, [batch]
+    compiles    its work is the same for every batch of a shape: on a GPU it is compiled and recorded as a CUDA graph,
+                unless settings say otherwise
+    precision   that it is trained in on a GPU, unless settings say otherwise: "bfloat16", where torch finds that safe
+                and the GPU computes in it, or "float32"
+
+    Training and evaluation ask networks of one's own for the same attributes, and take these values if they have none.
     """
 
     predicts: ClassVar[Predicts] = "pattern"
+    compiles: ClassVar[bool] = True
+    precision: ClassVar[Literal["bfloat16", "float32"]] = "bfloat16"
 
     def __init__(self, config: ModelConfig, problem: Problem) -> None:
         super().__init__()
@@ -53,6 +61,11 @@ class Network(nn.Module, ABC):
             )
         return inputs.narrow(1, self.domain_position, 1)
 
+    def accepts(self, domains: Bool[Tensor, "batch height width"]) -> Bool[Tensor, " batch"] | None:
+        """Tell on which domains it can predict; None: on all."""
+        del domains
+        return None
+
     def __repr__(self) -> str:
         maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
         count, reals = count_parameters(self), count_real_numbers(self)
@@ -62,6 +75,12 @@ class Network(nn.Module, ABC):
     def describe(self) -> str:
         """Return all of its layers as text, which is what torch prints of a module."""
         return super().__repr__()
+
+
+def find_accepted(network: nn.Module, domains: Bool[Tensor, "case height width"]) -> Bool[Tensor, " case"] | None:
+    """Tell on which domains a network, maybe of one's own, can predict; None: on all."""
+    accepts = getattr(network, "accepts", None)
+    return None if accepts is None else accepts(domains)
 
 
 def fill(network: nn.Module, weights: Weights, source: object) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -27,6 +27,7 @@ OUTLINES = 96
 OUTLINE_SEED = 20240912
 OUTLINE_GRID = Grid(32, 32)
 ON_CIRCLE = 0.25  # share of the points of the disc that lie on its boundary, where supports are
+WALKS_AT_ONCE = 256  # domains whose boundaries are walked together
 GOLDEN_ANGLE = np.pi * (3 - 5**0.5)
 
 
@@ -48,6 +49,9 @@ class DIMON(Network):
 
     mean, components   of displacements, from outlines drawn by a fixed seed; components give values of variance 1
     """
+
+    compiles = False  # a linear system for each domain
+    precision = "float32"  # of the places on the disc, and of the basis there
 
     mean: Tensor
     components: Tensor
@@ -77,6 +81,11 @@ class DIMON(Network):
         coefficients = coefficients.reshape(len(inputs), len(self.fields), -1)
         field = torch.einsum("bfp,bhwp->bfhw", coefficients, basis) + self.bias[:, None, None]
         return project(field, domain)
+
+    @torch.no_grad()
+    def accepts(self, domains: Bool[Tensor, "batch height width"]) -> Bool[Tensor, " batch"]:
+        """Tell which domains are of one part without holes."""
+        return torch.cat([walk_boundaries(some).is_whole for some in domains.split(WALKS_AT_ONCE)])  # type: ignore[no-untyped-call]
 
     @torch.compiler.disable  # type: ignore[untyped-decorator] # a linear system for each domain
     @torch.no_grad()

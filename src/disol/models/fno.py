@@ -14,6 +14,9 @@ from disol.problems import Problem
 class FNO(Network):
     """Channels and coordinates lifted, Fourier layers with GELU between them, and a pointwise head."""
 
+    compiles = False  # torch generates no code for complex numbers
+    precision = "float32"  # of transforms and of all between them
+
     def __init__(self, config: FNOConfig, problem: Problem) -> None:
         super().__init__(config, problem)
         self.lift = nn.Conv2d(self.num_channels + 2, config.width, 1)

@@ -31,6 +31,9 @@ OCTAVES = 4  # frequencies of the sines and cosines that the deformation knows o
 class GeoFNO(Network):
     """A spectral layer from the domain to the latent grid, Fourier layers on it, and a spectral layer back."""
 
+    compiles = False  # torch generates no code for complex numbers
+    precision = "float32"  # of Fourier sums and of all between them
+
     def __init__(self, config: GeoFNOConfig, problem: Problem) -> None:
         super().__init__(config, problem)
         width, modes, inner = config.width, config.modes, config.layers - 2

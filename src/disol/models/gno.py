@@ -36,6 +36,8 @@ class Graph(NamedTuple):
 class GNO(Network):
     """Channels and coordinates lifted at the pixels of a domain, rounds of a kernel integral, and a pointwise head."""
 
+    compiles = False  # how many pixels a domain has is not known in advance
+
     config: GNOConfig
 
     def __init__(self, config: GNOConfig, problem: Problem) -> None:

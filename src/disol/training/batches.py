@@ -30,13 +30,23 @@ class EpochPlan:
 
 
 def plan_epoch(
-    cases: DeviceCases, symmetries: Symmetries, *, seed: int, epoch: int, batch_size: int, moved: bool = False
+    cases: DeviceCases,
+    symmetries: Symmetries,
+    *,
+    seed: int,
+    epoch: int,
+    batch_size: int,
+    num_batches: int | None = None,
+    moved: bool = False,
 ) -> EpochPlan:
-    """Shuffle the cases into whole batches; those that are left over wait for another epoch."""
+    """Shuffle the cases into whole batches: as many as there are, or `num_batches`, the last filled up with the first.
+
+    Cases that are left over wait for another epoch.
+    """
     generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0]))
-    shape = (len(cases) // batch_size, batch_size)
+    shape = (len(cases) // batch_size if num_batches is None else num_batches, batch_size)
     count = shape[0] * shape[1]
-    indices = torch.randperm(len(cases), generator=generator)[:count]
+    indices = torch.randperm(len(cases), generator=generator)[torch.arange(count) % len(cases)]
     frames = cases.draw_frames(count, generator)
     elements = symmetries.draw(count, generator)
     indices, frames, elements = (drawn.reshape(shape).to(cases.device) for drawn in (indices, frames, elements))

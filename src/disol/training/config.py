@@ -28,7 +28,7 @@ CompileMode = Literal["auto", "off", "on", "graphs"]
 
 MOST_BYTES = 2**20  # of a file of settings
 _CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
-_MAY_BE_ZERO = {"plateau_patience", "validation_cases"}  # among whole numbers
+_MAY_BE_ZERO = {"plateau_patience", "training_cases", "validation_cases"}  # among whole numbers
 _BELOW_1 = {"warmup", "plateau_factor", "ema_decay"}
 _UP_TO_1 = {"min_lr_ratio"}
 _JSON_WORDS = {word: word for word in ("true", "false")}  # however they are capitalised
@@ -48,6 +48,8 @@ class TrainSettings:
 
     epochs                passes over the training cases, unless the run has a time limit
     batch_size            cases per step, over all devices
+    drop_last             leave cases that do not fill a batch to another epoch; else cases from the beginning of the
+                          epoch fill it up, so that every epoch has all cases
     optimizer             adam: L2 penalty; adamw, muon: decoupled weight decay; muon: orthogonalised momentum
     learning_rate         at its peak
     weight_decay          of that optimizer
@@ -64,14 +66,17 @@ class TrainSettings:
     ema_decay             of the exponential moving average (EMA) of the weights, which is validated and kept; 0: none
     grad_clip_norm        largest norm of a gradient; 0: no limit
     last_time             of a transient problem: seconds of the last frame to train on, and to validate on
+    training_cases        to train on, the first of the file's; 0: all
     validation_cases      to validate each epoch on, the first of the file's; 0: all
     precision             of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
-                          float32 elsewhere. Validation is in float32.
+                          unless the network asks for float32; float32 elsewhere. Validation is in float32.
     compile               "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
+                          for the network
     """
 
     epochs: int = 100
     batch_size: int = 256
+    drop_last: bool = True
     optimizer: OptimizerName = "muon"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-4
@@ -86,6 +91,7 @@ class TrainSettings:
     ema_decay: float = 0.999
     grad_clip_norm: float = 1.0
     last_time: float = TRAINED_UNTIL
+    training_cases: int = 0
     validation_cases: int = 2048
     precision: Precision = "auto"
     compile: CompileMode = "auto"
@@ -107,6 +113,10 @@ class TrainSettings:
             if name not in known:
                 raise DisolError(f"train has no setting {shown(name)}. Its settings are {', '.join(known)}.")
         return replace(self, **settings)
+
+    def count_batches(self, num_cases: int) -> int:
+        """Return the steps of an epoch of so many cases."""
+        return num_cases // self.batch_size if self.drop_last else -(-num_cases // self.batch_size)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, as a checkpoint stores them."""
@@ -136,6 +146,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 PUBLISHED = TrainSettings(
     epochs=500,
     batch_size=200,
+    drop_last=False,
     optimizer="adam",
     learning_rate=1e-4,
     weight_decay=1e-5,
@@ -223,7 +234,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def read_override(override: str) -> tuple[str, str, Any]:
-    """Take "section.name=value" apart, and read the value: true, a number, a list in brackets, or else a text."""
+    """Take "section.name=value" apart, and read the value."""
     key, equals, text = override.partition("=") if isinstance(override, str) else ("", "", "")
     section, dot, name = key.strip().partition(".")
     if not (equals and dot and section in ("train", "model")):
@@ -231,9 +242,14 @@ def read_override(override: str) -> tuple[str, str, Any]:
             f"A setting is changed by train.name=value or model.name=value, got {shown(override)}. "
             "Write it so, as in train.epochs=100."
         )
+    return section, name.strip(), read_value(text)
+
+
+def read_value(text: str) -> Any:
+    """Read the value of a setting: true, a number, a list in brackets, or else a text."""
     for read in (int, float, json.loads):
         try:
-            return section, name.strip(), read(_JSON_WORDS.get(text.strip().lower(), text))
+            return read(_JSON_WORDS.get(text.strip().lower(), text))
         except (ValueError, RecursionError):
             continue
-    return section, name.strip(), text.strip()
+    return text.strip()

@@ -12,8 +12,9 @@ from torch import nn
 
 from disol._checks import is_number, whole_number
 from disol._progress import shown_progress
-from disol.data.dataset import CaseDataset
+from disol.data.dataset import CaseDataset, DeviceCases
 from disol.errors import DisolError, listed
+from disol.models.base import find_accepted
 from disol.models.card import Card
 from disol.models.checkpoint import Checkpoint
 from disol.models.handle import resolve
@@ -30,6 +31,10 @@ from disol.training.run import RunReport, Task, check_start
 
 BYTES_OF_A_WEIGHT = 16  # with its gradient, its moving average and its momentum
 BEST = {"epoch", "train_loss", "validation_loss"}  # what is known of the best model
+
+
+class DivergedError(DisolError):
+    """A loss is no longer finite: a run cannot go on with its settings, whatever the machine."""
 
 
 def prepare_network(task: Task) -> Checkpoint:
@@ -74,18 +79,34 @@ class Run:
         self.clock = clock
         self.processes = processes
         self.training = Training(processes, network, settings)
-        self.cases = CaseDataset(task.data, "train").to_device(processes.device, until=settings.last_time)
-        self.validation_cases = CaseDataset(task.data, "validation").to_device(
-            processes.device, until=settings.last_time, first=settings.validation_cases or None
-        )
+        self.notes = task.notes
+        self.cases = self.load_cases("train", task.num_cases)
+        self.validation_cases = self.load_cases("validation", settings.validation_cases or None)
+        clock.num_batches = settings.count_batches(len(self.cases))
         elements = None if settings.augment_symmetry else [IDENTITY]
         self.symmetries = Symmetries.of(
             task.problem, task.conventions, task.stored.resolution, processes.device, elements
         )
         self.epoch = 0
         self.is_done = False
-        self.notes = task.notes
         self.best: dict[str, Any] = {"validation_loss": math.inf}
+
+    def load_cases(self, split: str, first: int | None) -> DeviceCases:
+        """Copy the first cases of a split to the device; those that the network cannot predict are left out."""
+        until = self.settings.last_time
+        cases = CaseDataset(self.task.data, split).to_device(self.processes.device, until=until, first=first)
+        accepted = find_accepted(self.training.network, cases.arrays["domain"])
+        if accepted is None or accepted.all():
+            return cases
+        kept, least = int(accepted.sum()), self.settings.batch_size if split == "train" else 1
+        name = self.folder.first.card.model
+        if kept < least:
+            raise DisolError(
+                f"{name} can predict {kept} of the {len(cases)} {split} cases of {self.task.data}, at least {least} "
+                "are needed. Use other cases, or another model."
+            )
+        self.notes += (f"{name} can predict {kept} of the {len(cases)} {split} cases: the others are left out.",)
+        return DeviceCases(cases.settings, {array: values[accepted] for array, values in cases.arrays.items()}, until)
 
     def begin(self, last: Checkpoint | None) -> None:
         """Start, or continue from the last state."""
@@ -131,6 +152,7 @@ class Run:
             seed=self.task.seed,
             epoch=self.epoch,
             batch_size=self.settings.batch_size,
+            num_batches=self.clock.num_batches,
             moved=self.settings.augment_translation and self.task.problem.is_homogeneous,
         )
 
@@ -165,7 +187,7 @@ class Run:
         for name, loss in (("training", train_loss), ("validation", validation_loss)):
             if not math.isfinite(loss):
                 kept = f"the best model of epoch {self.best['epoch']}" if "epoch" in self.best else "no model yet"
-                raise DisolError(
+                raise DivergedError(
                     f"The {name} loss must stay finite, but is {loss} in epoch {self.epoch + 1}. "
                     f"{self.folder.path} holds {kept}, and the state after epoch {self.epoch} in "
                     f"{self.folder.last.name}/. Start again with a lower train.learning_rate, or with "
@@ -211,6 +233,7 @@ class Run:
         seconds = self.clock.seconds
         if self.processes.is_rank_zero:
             write_curve(self.folder.path, f"{self.task.problem.name}: {self.folder.first.card.model}")
-            self.folder.finish({"epochs": self.epoch, "seconds": seconds})
+            told = {"epochs": self.epoch, "seconds": seconds, "training_cases": len(self.cases)}
+            self.folder.finish(told)
         self.processes.wait()
         return RunReport.of(self.folder.path, {**self.best, "epochs": self.epoch, "seconds": seconds}, self.notes)

@@ -60,7 +60,10 @@ class Training:
         self.weights: list[Tensor] = list(self.network.parameters())
         self.optimizer = build_optimizer(self.weights, settings)
         self.schedule = make_schedule(settings, self.optimizer)
-        precision, mode = precision_on(processes.device, settings), compile_mode_on(processes, settings)
+        precision, mode = (
+            precision_on(processes.device, settings, network),
+            compile_mode_on(processes, settings, network),
+        )
         objective = Objective(self.network, training_loss(network, settings.loss), precision)
         self.objective = processes.wrap(compiled(objective, mode))
         self.validator = compiled(Objective(self.averaged, validation_loss(network)), mode)
@@ -177,18 +180,19 @@ def clip_gradients(weights: list[Tensor], largest: float) -> Float[Tensor, ""]:
     return nn.utils.clip_grad_norm_(weights, largest or math.inf, error_if_nonfinite=False)
 
 
-def precision_on(device: torch.device, settings: TrainSettings) -> torch.dtype:
+def precision_on(device: torch.device, settings: TrainSettings, network: nn.Module | None = None) -> torch.dtype:
     """Return the precision of the forward pass on a device, which is the current one if it is a GPU."""
     if settings.precision == "auto":
         is_native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-        return torch.bfloat16 if is_native else torch.float32
+        is_wanted = getattr(network, "precision", "bfloat16") != "float32"
+        return torch.bfloat16 if is_native and is_wanted else torch.float32
     return torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
 
 
-def compile_mode_on(processes: Processes, settings: TrainSettings) -> CompileMode:
-    """Return how to compile for the devices of a run."""
+def compile_mode_on(processes: Processes, settings: TrainSettings, network: nn.Module | None = None) -> CompileMode:
+    """Return how to compile a network for the devices of a run."""
     device = processes.device.type
-    if settings.compile == "auto" and device != "cuda":
+    if settings.compile == "auto" and (device != "cuda" or not getattr(network, "compiles", True)):
         return "off"
     if settings.compile == "auto":
         return "graphs" if processes.size == 1 else "on"  # gradients are exchanged between graphs, not in one

@@ -148,7 +148,7 @@ class Task:
 
     stored     what the file says about its cases
     digest     of the cases of the file
-    num_cases  to train on
+    num_cases  to train on, those included that a network may refuse
     minutes    the run may take; None for one that ends after its epochs
     start      a trained network to begin with
     """
@@ -172,8 +172,8 @@ class Task:
 
     @property
     def num_batches(self) -> int:
-        """Steps of an epoch."""
-        return self.num_cases // self.settings.train.batch_size
+        """Steps of an epoch, if the network refuses no case."""
+        return self.settings.train.count_batches(self.num_cases)
 
     @property
     def limit(self) -> float | None:
@@ -208,6 +208,7 @@ def read_task(
     store = open_store(data)
     _require_match(problem, store.settings, data)
     num_cases, num_validation = (len(store.positions(split)) for split in ("train", "validation"))
+    num_cases = min(num_cases, settings.train.training_cases or num_cases)
     batch_size = settings.train.batch_size
     if num_cases < batch_size:
         raise DisolError(

@@ -1,6 +1,6 @@
 """Errors: how far a prediction is from its reference, and pictures of how errors are spread over cases and time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
@@ -8,7 +8,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from disol.problems.problem import TRAINED_UNTIL
 from disol.viz.panels import new_figure
@@ -100,6 +101,89 @@ def plot_agreement(
     axes.plot(ends, ends, color="#404850", linewidth=0.8, linestyle="--", label="predicted = true")
     axes.set(xlabel=f"true {label}", ylabel=f"predicted {label}")
     _explain_below(figure)
+    return figure
+
+
+def plot_boxes(errors: Mapping[str, Mapping[str, Errors]], label: str, title: str, *, managed: bool = True) -> Figure:
+    """Draw errors of several models side by side, as boxes: by the name of a test, then by that of a model.
+
+    A box holds the middle half of the cases, its line is the median, whiskers go from 5 % to 95 %.
+    """
+    models = list(dict.fromkeys(name for group in errors.values() for name in group))
+    colours = dict(zip(models, cycle(COLOURS), strict=False))
+    step = len(models) + 1.5
+    figure = new_figure((max(6.4, 0.22 * step * len(errors) + 1.2), 4.2), managed=managed)
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=10)
+    drawn = []
+    for place, group in enumerate(errors.values()):
+        for number, model in enumerate(models):
+            values = group.get(model, np.zeros(0))
+            values = np.clip(values[np.isfinite(values)], SMALLEST, None)
+            if not len(values):
+                continue
+            drawn.append(values)
+            boxes = axes.boxplot(
+                values, positions=[place * step + number], widths=0.75, whis=(5, 95), showfliers=False,
+                patch_artist=True, manage_ticks=False,
+            )  # fmt: skip
+            boxes["boxes"][0].set(facecolor=colours[model], alpha=0.55, edgecolor=colours[model])
+            boxes["medians"][0].set(color="#202428", linewidth=1.4)
+            for line in [*boxes["whiskers"], *boxes["caps"]]:
+                line.set(color=colours[model], linewidth=1)
+    for place in range(1, len(errors)):
+        axes.axvline((place - 0.5) * step + (len(models) - 1) / 2, color=QUIET, linewidth=0.4)
+    axes.set_xticks([place * step + (len(models) - 1) / 2 for place in range(len(errors))], list(errors))
+    axes.tick_params(axis="x", length=0)
+    axes.set(yscale="log", ylabel=f"{label}: 5, 25, 50, 75, 95 % of cases")
+    axes.grid(axis="y", color=QUIET, alpha=0.25, linewidth=0.5)
+    if drawn:
+        _label_decades(axes.yaxis, *axes.get_ylim())
+    handles = [Patch(facecolor=colours[model], alpha=0.55, edgecolor=colours[model], label=model) for model in models]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(models), 8), fontsize=8, frameon=False)
+    return figure
+
+
+def plot_curves(
+    curves: Mapping[str, Sequence[tuple[Errors, Errors]]],
+    label: str,
+    title: str,
+    threshold: float | None = None,
+    *,
+    managed: bool = True,
+) -> Figure:
+    """Draw losses of models over epochs and over time; of several runs the median in a band between the quartiles.
+
+    curves      of each model, for each run the seconds after each epoch and the losses
+    threshold   of the loss, drawn as a line
+    """
+    figure = new_figure((9.6, 4.0), managed=managed)
+    over_epochs, over_time = figure.subplots(1, 2, sharey=True)
+    for colour, (name, runs) in zip(cycle(COLOURS), curves.items(), strict=False):
+        length = min(len(losses) for _, losses in runs)
+        epochs = np.arange(1, length + 1)
+        seconds = np.median([times[:length] for times, _ in runs], axis=0)
+        low, median, high = np.percentile([losses[:length] for _, losses in runs], [25, 50, 75], axis=0)
+        for axes, places in ((over_epochs, epochs), (over_time, seconds)):
+            mark = "o" if length == 1 else None
+            axes.plot(
+                places, median, color=colour, linewidth=1.4, marker=mark, label=name if axes is over_epochs else None
+            )
+            if len(runs) > 1:
+                axes.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+    lowest = min((float(losses.min()) for runs in curves.values() for _, losses in runs), default=0.0)
+    for axes, unit in ((over_epochs, "epoch"), (over_time, "training time in s")):
+        axes.set(yscale="log", xlabel=unit)
+        axes.grid(color=QUIET, alpha=0.25, linewidth=0.5)
+        if threshold is not None and lowest < 2 * threshold:  # or it would leave the curves little room
+            axes.axhline(threshold, color=QUIET, linestyle=":", linewidth=1)
+    over_epochs.xaxis.set_major_locator(MaxNLocator(integer=True))
+    over_time.set_xscale("log")
+    _label_decades(over_time.xaxis, *over_time.get_xlim())
+    over_epochs.set_ylabel(label)
+    _label_decades(over_epochs.yaxis, *over_epochs.get_ylim())
+    figure.suptitle(title, fontsize=10)
+    figure.legend(loc="outside lower center", ncols=min(len(curves), 8), fontsize=8, frameon=False)
     return figure
 
 

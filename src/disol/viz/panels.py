@@ -197,11 +197,12 @@ def draw_panels(
     title: str | None = None,
     names: Sequence[str] = (),
     *,
+    side: float = PANEL,
     managed: bool = False,
 ) -> Figure:
-    """Draw rows of panels; each row can have a name at its left."""
+    """Draw rows of panels, `side` inches wide and high; each row can have a name at its left."""
     columns = max(len(row) for row in rows)
-    figure = new_figure((PANEL * columns, PANEL * len(rows) + (0.4 if title else 0)), managed=managed)
+    figure = new_figure((side * columns, side * len(rows) + (0.4 if title else 0)), managed=managed)
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for row, axes_row in zip(rows, grid, strict=True):
         for axes in axes_row:
@@ -225,7 +226,8 @@ def name_strips(figure: Figure, names: Sequence[str], columns: int, first: int) 
     for row, name in enumerate(names):
         axes = figure.axes[row * columns + first : (row + 1) * columns]
         axes[0].set_ylabel(name, fontsize=8)
-        bar = figure.colorbar(axes[0].images[0], ax=axes, fraction=0.02, pad=0.01)
+        image = next(image for each in axes for image in each.images)
+        bar = figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01)
         bar.ax.tick_params(labelsize=6)
 
 

@@ -1,0 +1,295 @@
+"""Tables of a comparison as Markdown and JSON, and the files that hold them and the pictures."""
+
+import json
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disol import __version__
+from disol._files import written_whole
+from disol.comparison.compare import Comparison
+from disol.comparison.config import IN_DISTRIBUTION, PROBED, SHARED, ComparisonConfig
+from disol.comparison.pictures import draw_comparison
+from disol.comparison.plan import Places, find_rate, list_columns, list_probes
+from disol.comparison.statistics import (
+    LAST_SHARE,
+    STILL_FALLING,
+    Quartiles,
+    area_over_epochs,
+    find_quartiles,
+    first_below,
+)
+from disol.comparison.summary import ErrorSummary, Row, SummarisedTest, as_dict, compare_runs, list_rows
+from disol.viz import save_figure
+from disol.viz.errors import percent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FORMAT = "disol comparison 1"
+PAGE = "README.md"
+NUMBERS = "comparison.json"
+WIDTH = 120
+# What a test is of, by its name; any other is a shift.
+TESTS = {"train": "trained on", "validation": "validation", IN_DISTRIBUTION: "in distribution"}
+HEADLINES = {
+    "rel_l2": "‖û − u‖₂ / ‖u‖₂ over the domain",
+    "rel_l1": "‖û − u‖₁ / ‖u‖₁ over the domain",
+    "grid_mae": "the mean absolute error of the pattern over the whole grid, which shrinks with the share of it that "
+    "domains cover",
+}
+
+
+def write_comparison(comparison: Comparison, places: Places) -> None:
+    """Write tables and pictures of all finished runs, in place of earlier ones."""
+    config, records = comparison.config, comparison.records
+    pictures = {}
+    for name, caption, figure in draw_comparison(config, records, places.cases):
+        save_figure(figure, places.out / name)
+        pictures[name] = caption
+    known = {"format": FORMAT, "package_version": __version__, "unfinished": list(comparison.unfinished)}
+    numbers = json.dumps(_finite({**known, **as_dict(config, records)}), indent=1, ensure_ascii=False, allow_nan=False)
+    for name, text in ((NUMBERS, f"{numbers}\n"), (PAGE, write_page(comparison, pictures))):
+        with written_whole(places.out / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
+    """Return the tables as a page; `pictures` have captions by the names of their files."""
+    config, records = comparison.config, comparison.records
+    paragraphs = [f"# {config.name}", _describe(config)]
+    if comparison.unfinished:
+        paragraphs.append(f"**Not finished**: {', '.join(comparison.unfinished)}.")
+    for column in list_columns(config):
+        rows = list_rows(config, records, column)
+        if rows:
+            shared = f"All at the learning rate {config.train_settings.learning_rate:g}"
+            heading = shared if column == SHARED else "Each at its own learning rate"
+            paragraphs += [f"## {heading}", *_error_tables(config, rows), *_cost_tables(config, rows)]
+    paragraphs += [*_probe_table(comparison), *_difference_tables(comparison)]
+    if pictures:
+        paragraphs.append("## Pictures")
+        for name, caption in pictures.items():
+            paragraphs += [f"![{caption}]({name})", f"*{caption}.*"]
+    filled = [text if "\n" in text or text[0] in "#|!" else textwrap.fill(text, WIDTH) for text in paragraphs]
+    return "\n\n".join(filled) + "\n"
+
+
+def comparison_table(comparison: Comparison) -> "Table":
+    """Return the masked relative L2 errors and the costs as a table that rich prints."""
+    from rich.table import Column, Table  # noqa: PLC0415  takes 0.1 s
+
+    config = comparison.config
+
+    def right(heading: str) -> Column:
+        return Column(heading, justify="right", no_wrap=True)
+
+    rates = list_columns(config)
+    numbers = [*(["rate"] if len(rates) > 1 else []), "size", *config.tests, "training", "prediction"]
+    table = Table(Column("mean rel_l2", no_wrap=True), *map(right, numbers), box=None, pad_edge=False)
+    table.collapse_padding = True  # in 80 columns
+    for column in rates:
+        for row in list_rows(config, comparison.records, column):
+            if column != SHARED and row.learning_rate == config.train_settings.learning_rate:
+                continue  # the same runs
+            means = [row.tests[name].errors["rel_l2"].mean if row.tests else math.inf for name in config.tests]
+            errors = ["diverged" if mean == math.inf else "-" if math.isnan(mean) else percent(mean) for mean in means]
+            size = f"{next(iter(row.records.values())).parameters / 1e6:.3g} M"
+            cost = [f"{row.median('seconds'):.0f} s", f"{1e6 * row.median('inference'):.0f} µs"]
+            rate = [f"{row.learning_rate:g}"] if len(rates) > 1 else []
+            table.add_row(row.label, *rate, size, *errors, *cost)
+    return table
+
+
+def _describe(config: ComparisonConfig) -> str:
+    """Say what was compared, and how."""
+    data, train = config.data, config.train_settings
+    length = f"{train.epochs} epochs" if config.minutes is None else f"{config.minutes:g} minutes"
+    drawn = f"of the distribution `{data.shift}`" if data.shift else "of the paper's distribution"
+    cases = (
+        f"the cases of `{data.file}`" if data.file else f"{data.cases:,} cases {drawn} (seed {data.seed}, 80 % train)"
+    )
+    size = f" at {data.resolution} x {data.resolution} pixels" if data.resolution else ""
+    fewer = [f"{entry.label} on {entry.training_cases:,} of them" for entry in config.models if entry.training_cases]
+    return (
+        f"Written by `disol compare`. All models were trained on {cases} of `{config.problem}`{size}, conventions "
+        f"`{config.conventions}`, by the recipe `{config.recipe}` ({train.optimizer}, loss `{train.loss}`, batches of "
+        f"{train.batch_size}) for {length}, with {len(config.seeds)} seed{'s' if len(config.seeds) > 1 else ''}"
+        f"{''.join(f'; {each}' for each in fewer)}. The model with the best validation loss is kept and measured. "
+        f"Errors are means over cases ± their standard deviation over cases; where there are several seeds, that of "
+        f"the means over seeds is in brackets. Bold is the smallest mean of a column, of models that predict all cases."
+    )
+
+
+def _error_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
+    """Give a table for each error, and one of the named shapes."""
+    for error, meaning in HEADLINES.items():
+        yield f"`{error}`, {meaning}:"
+        yield _table_of_tests(config, rows, error)
+    for name in config.tests:
+        shifts = list(dict.fromkeys(shift for row in rows if row.tests for shift in row.tests[name].shifts))
+        if shifts:
+            yield f"`rel_l2` of {_name_test(name)}, one by one:"
+            known = [row for row in rows if row.tests and row.tests[name].shifts]
+            columns = []
+            for shift in shifts:
+                means = [row.tests[name].shifts[shift]["rel_l2"].mean for row in known]
+                columns.append(_mark_best([_number(mean) for mean in means], means))
+            lines = [[row.label, *cells] for row, cells in zip(known, zip(*columns, strict=True), strict=True)]
+            yield _table(["model", *(shift.removeprefix("shape:") for shift in shifts)], lines)
+
+
+def _table_of_tests(config: ComparisonConfig, rows: Sequence[Row], error: str) -> str:
+    """Return a table of one error, models by tests; of cases that a model cannot predict it has none."""
+    heading, columns = ["model"], []
+    for name in config.tests:
+        tests = [row.tests.get(name) for row in rows]
+        whole = [test for test in tests if test is not None and test.predicted == test.asked]
+        heading.append(_name_test(name) + (f" (coverage {whole[0].coverage:.2f})" if whole else ""))
+        texts = ["diverged" if test is None else _cell(test, test.errors[error]) for test in tests]
+        means = [test.errors[error].mean if test in whole and test is not None else math.nan for test in tests]
+        columns.append(_mark_best(texts, means))
+    return _table(heading, [[row.label, *cells] for row, cells in zip(rows, zip(*columns, strict=True), strict=True)])
+
+
+def _cell(test: SummarisedTest, error: ErrorSummary) -> str:
+    if not test.predicted:
+        return f"none of {test.asked} predicted"
+    seeds = "" if error.over_seeds is None else f" [{_number(error.over_seeds, 1)}]"
+    part = "" if test.predicted == test.asked else f" ({test.predicted} of {test.asked} cases)"
+    return f"{_number(error.mean)} ± {_number(error.spread, 1)}{seeds}{part}"
+
+
+def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
+    """Give tables of sizes and times, and of what the validation curves tell."""
+    first = next(iter(rows[0].records.values()))
+    shared = f", {first.side_by_side} runs side by side" if first.side_by_side > 1 else ""
+    yield (
+        f"Sizes, with a complex weight counted once and as two real numbers, and costs on one {first.device}{shared}: "
+        f"seconds with loading and compiling, cases per second while training, and the time of a prediction for one "
+        f"case of a batch of {first.batch_size}, in eager float32:"
+    )
+    heading = ["model", "parameters", "real numbers", "trained on", "epochs", "seconds", "cases/s", "µs per prediction"]
+    lines = []
+    for row in rows:
+        record = next(iter(row.records.values()))
+        everything = record.cases + record.refused
+        cases = f"{record.cases:,}" + (f" ({record.cases / everything:.1%})" if record.refused else "")
+        lengths = [len(each.curve) for each in row.records.values()]
+        epochs = " to ".join(str(each) for each in dict.fromkeys((min(lengths), max(lengths))))
+        times = [f"{row.median('seconds'):.0f}", f"{row.cases_per_second:,.0f}"]
+        predicts = f"{1e6 * row.median('inference'):.0f}" if row.trained else ""
+        lines.append([row.label, f"{record.parameters:,}", f"{record.real_numbers:,}", cases, epochs, *times, predicts])
+    yield _table(heading, lines)
+    yield (
+        "What the validation curves tell, medians over seeds: the best loss (`grid_mae`) and its epoch, the epochs to "
+        f"{config.report.threshold:g}, the area under the curve, and the share by which the best loss fell in the last "
+        f"{LAST_SHARE:.0%} of the epochs. A curve has flattened if that is less than {STILL_FALLING:.0%}; a learning "
+        "rate that ends at zero flattens every curve, so that this tells what the end of the schedule gained, not what "
+        "more epochs would:"
+    )
+    heading = ["model", "learning rate", "best loss", "at epoch", f"epochs to {config.report.threshold:g}", "area"]
+    lines = []
+    for row in rows:
+        line = [row.label, f"{row.learning_rate:g}"]
+        if row.trained:
+            curves = [record.validation_losses for record in row.trained]
+            numbers = [np.arange(1.0, len(curve) + 1) for curve in curves]
+            pairs = list(zip(curves, numbers, strict=True))
+            line += [_number(float(np.median([curve.min() for curve in curves])))]
+            line += [_number(float(np.median([curve.argmin() + 1 for curve in curves])))]
+            reached = [first_below(curve, places, config.report.threshold) for curve, places in pairs]
+            line += [_number(find_quartiles(reached).median)]
+            line += [_number(float(np.median([area_over_epochs(curve) for curve in curves])))]
+            line += [f"{row.last_fall:.1%}", "yes" if row.last_fall < STILL_FALLING else "**no**"]
+        else:
+            line += ["diverged", "", "", "", "", ""]
+        lines.append(line)
+    yield _table([*heading, "fell at last", "flattened"], lines)
+
+
+def _probe_table(comparison: Comparison) -> Iterator[str]:
+    """Give the validation losses of the probes."""
+    config, records = comparison.config, comparison.records
+    rates = config.probes.learning_rates
+    if not rates:
+        return
+    yield "## Probes"
+    yield (
+        f"Validation loss by learning rate, the best of {config.probes.epochs} epochs with a schedule of that length; "
+        "the smallest decides. A model whose rate is that of the recipe has the same runs in both columns."
+    )
+    lines = []
+    for entry in config.models:
+        found = [records.get(probe.name) for probe in list_probes(config, entry.label)]
+        losses = [
+            "" if record is None else "diverged" if record.diverged else _number(record.best_loss) for record in found
+        ]
+        rate = find_rate(config, records, entry.label, PROBED)
+        lines.append([entry.label, *losses, "" if rate is None else f"{rate:g}"])
+    yield _table(["model", *(f"{rate:g}" for rate in rates), "taken"], lines)
+
+
+def _difference_tables(comparison: Comparison) -> Iterator[str]:
+    """Give what runs of several seeds tell about the first model and each other one."""
+    config = comparison.config
+    rows = list_rows(config, comparison.records)
+    found = compare_runs(config, rows)
+    if not found:
+        return
+    first = next(row.label for row in rows)
+    yield "## Over runs"
+    yield (
+        "Medians and quartiles over runs with different seeds; p by the Mann-Whitney U test (two-sided); effect is "
+        f"Cliff's delta, 1 if every run of {first} has a smaller value, −1 if every one has a larger value. Times are "
+        "those of the runs as they were made, side by side or not. Errors of tests are those at the end of the runs."
+    )
+    for other, differences in found.items():
+        lines = [
+            [name, _quartiles(each.first), _quartiles(each.second), f"{each.p_value:.2g}", f"{each.effect:+.2f}"]
+            for name, each in differences.items()
+        ]
+        count = next(iter(differences.values()))
+        heading = ["", f"{first} ({count.first.count} runs)", f"{other} ({count.second.count} runs)", "p", "effect"]
+        yield _table(heading, lines)
+
+
+def _quartiles(found: Quartiles) -> str:
+    return f"{_number(found.median)} ({_number(found.low)} to {_number(found.high)})"
+
+
+def _name_test(name: str) -> str:
+    return TESTS.get(name, f"`{name}`")
+
+
+def _mark_best(texts: Sequence[str], means: Sequence[float]) -> list[str]:
+    """Set the text of the smallest mean in bold."""
+    best = min((mean for mean in means if math.isfinite(mean)), default=math.nan)
+    return [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
+
+
+def _number(value: float, decimals: int = 2) -> str:
+    """Write a few digits, as in 3.93e-3; small whole numbers as they are."""
+    if not math.isfinite(value):
+        return "never" if value == math.inf else "not finite"
+    if value == round(value) and abs(value) < 1e5:
+        return f"{value:.0f}"
+    mantissa, _, exponent = f"{value:.{decimals}e}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if int(exponent) else mantissa
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON has no name for by None."""
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

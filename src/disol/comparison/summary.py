@@ -1,0 +1,230 @@
+"""The numbers of a comparison's tables, from the results of its runs alone."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from disol.comparison.config import SHARED, ComparisonConfig
+from disol.comparison.plan import PlannedRun, find_rate, list_columns, list_probes
+from disol.comparison.records import ERRORS, RunRecord
+from disol.comparison.statistics import (
+    STILL_FALLING,
+    Difference,
+    area_over_epochs,
+    area_over_time,
+    find_difference,
+    find_last_fall,
+    first_below,
+    quartile_curves,
+)
+
+LEAST_RUNS = 3  # of each model, for statistics over runs
+
+
+@dataclass(frozen=True)
+class ErrorSummary:
+    """How an error is spread.
+
+    mean         over all cases of all runs
+    spread       standard deviation over the same
+    over_seeds   standard deviation over runs of the means over cases; None for one run
+    """
+
+    mean: float
+    spread: float
+    median: float
+    p95: float
+    over_seeds: float | None
+
+
+@dataclass(frozen=True)
+class SummarisedTest:
+    """How a model does on a test.
+
+    asked       cases of the test
+    predicted   those that the model could predict; errors are over these alone
+    shifts      the same errors for each named shape, if the test has several
+    """
+
+    asked: int
+    predicted: int
+    coverage: float
+    errors: Mapping[str, ErrorSummary]
+    shifts: Mapping[str, Mapping[str, ErrorSummary]]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """All finished runs of a model at one learning rate, by seed.
+
+    column   "shared": the learning rate of the recipe; "probed": the best of the probes
+    """
+
+    label: str
+    column: str
+    learning_rate: float
+    records: Mapping[int, RunRecord]
+
+    @cached_property
+    def trained(self) -> tuple[RunRecord, ...]:
+        """The runs that did not diverge."""
+        return tuple(record for record in self.records.values() if not record.diverged)
+
+    def median(self, name: str) -> float:
+        """Return the median over runs of a number that is kept of each."""
+        return float(np.median([getattr(record, name) for record in self.records.values()]))
+
+    @property
+    def cases_per_second(self) -> float:
+        """Median over all epochs of all runs."""
+        paces = [epoch.cases_per_second for record in self.records.values() for epoch in record.curve]
+        return float(np.median(paces)) if paces else math.nan
+
+    @property
+    def last_fall(self) -> float:
+        """Median over runs of the share by which the best validation loss fell in the last fifth of the epochs."""
+        return float(np.median([find_last_fall(record.validation_losses) for record in self.trained]))
+
+    @cached_property
+    def tests(self) -> dict[str, SummarisedTest]:
+        """Summaries of all tests, by name."""
+        names = self.trained[0].tests if self.trained else {}
+        return {name: self._summarise(name) for name in names}
+
+    def _summarise(self, name: str) -> SummarisedTest:
+        tests = [record.tests[name] for record in self.trained]
+        first = tests[0]
+        shifts = list(dict.fromkeys(first.shift))
+        parts = {shift: [each == shift for each in first.shift] for shift in shifts} if len(shifts) > 1 else {}
+        return SummarisedTest(
+            first.asked,
+            len(first.index),
+            first.coverage,
+            {error: summarise_errors([test.errors[error] for test in tests]) for error in ERRORS},
+            {
+                shift: {error: summarise_errors([test.errors[error][part] for test in tests]) for error in ERRORS}
+                for shift, part in parts.items()
+            },
+        )
+
+
+def summarise_errors(runs: Sequence[np.ndarray]) -> ErrorSummary:
+    """Summarise the errors of the same cases in several runs; of no case all is NaN."""
+    together = np.concatenate(runs)
+    if not len(together):
+        return ErrorSummary(math.nan, math.nan, math.nan, math.nan, None)
+    means = [float(run.mean()) for run in runs]
+    with np.errstate(invalid="ignore"):
+        median, p95 = np.percentile(together, [50, 95])
+    over_seeds = float(np.std(means, ddof=1)) if len(means) > 1 else None
+    return ErrorSummary(float(together.mean()), float(together.std()), float(median), float(p95), over_seeds)
+
+
+def list_rows(config: ComparisonConfig, records: Mapping[str, RunRecord], column: str = SHARED) -> list[Row]:
+    """List the models of which a run has finished, in one column, in the order of the settings."""
+    rows = []
+    for entry in config.models:
+        rate = find_rate(config, records, entry.label, column)
+        runs = [] if rate is None else [PlannedRun(config, entry.label, seed, rate) for seed in config.seeds]
+        finished = {run.seed: records[run.name] for run in runs if run.name in records}
+        if rate is not None and finished:
+            rows.append(Row(entry.label, column, rate, finished))
+    return rows
+
+
+def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dict[str, Difference]]:
+    """Compare the first model with each other one over their runs, by what is measured; models with few are left out.
+
+    Curves are compared at equal epochs, the fewest that any run has, and at equal time, the shortest of any run.
+    """
+    enough = [row for row in rows if len(row.trained) >= LEAST_RUNS]
+    if len(enough) < 2:
+        return {}
+    measured = {row.label: dict(_measure_runs(config, row, enough)) for row in enough}
+    first, *others = measured
+    return {
+        other: {name: find_difference(measured[first][name], values) for name, values in measured[other].items()}
+        for other in others
+    }
+
+
+def _measure_runs(config: ComparisonConfig, row: Row, rows: Sequence[Row]) -> Iterator[tuple[str, list[float]]]:
+    """Give what is measured of every run of a model, with its name."""
+    everyone = [record for each in rows for record in each.trained]
+    epochs = min(len(record.curve) for record in everyone)
+    end = min(record.curve[-1].seconds for record in everyone)
+    start = max(record.curve[0].seconds for record in everyone)
+    threshold = config.report.threshold
+    losses = [record.validation_losses for record in row.trained]
+    seconds = [np.array([epoch.seconds for epoch in record.curve]) for record in row.trained]
+    numbers = np.arange(1, epochs + 1, dtype=float)
+    yield f"best validation loss in {epochs} epochs", [float(each[:epochs].min()) for each in losses]
+    yield f"epochs to {threshold:g}", [first_below(each[:epochs], numbers, threshold) for each in losses]
+    yield f"area under the curve of {epochs} epochs", [area_over_epochs(each[:epochs]) for each in losses]
+    if end > start:
+        within = list(zip(losses, seconds, strict=True))
+        yield f"best validation loss in {end:.0f} s", [float(loss[time <= end].min()) for loss, time in within]
+        yield (
+            f"seconds to {threshold:g}",
+            [first_below(loss[time <= end], time[time <= end], threshold) for loss, time in within],
+        )
+        areas = [area_over_time(loss, time, start, end) for loss, time in within]
+        yield f"area under the curve from {start:.0f} to {end:.0f} s", areas
+    for name in row.trained[0].tests:
+        for error in ("rel_l1", "rel_l2"):
+            means = [record.tests[name].errors[error] for record in row.trained]
+            if all(len(values) for values in means):
+                yield f"{error} of {name}", [float(values.mean()) for values in means]
+
+
+def as_dict(config: ComparisonConfig, records: Mapping[str, RunRecord]) -> dict[str, Any]:
+    """Return all numbers of the tables as plain containers."""
+    columns = {column: list_rows(config, records, column) for column in list_columns(config)}
+    return {
+        "config": asdict(config),
+        "columns": {column: [_row_as_dict(row) for row in rows] for column, rows in columns.items()},
+        "probes": {
+            entry.label: {
+                f"{probe.learning_rate:g}": records[probe.name].best_loss
+                for probe in list_probes(config, entry.label)
+                if probe.name in records
+            }
+            for entry in config.models
+        },
+        "over_runs": {
+            other: {name: asdict(found) for name, found in differences.items()}
+            for other, differences in compare_runs(config, columns[SHARED]).items()
+        },
+    }
+
+
+def _row_as_dict(row: Row) -> dict[str, Any]:
+    first = next(iter(row.records.values()))
+    return {
+        "label": row.label,
+        "learning_rate": row.learning_rate,
+        "seeds": list(row.records),
+        "diverged": [seed for seed, record in row.records.items() if record.diverged],
+        "parameters": first.parameters,
+        "real_numbers": first.real_numbers,
+        "model_config": dict(first.model_config),
+        "training_cases": first.cases,
+        "refused_cases": first.refused,
+        "epochs": [len(record.curve) for record in row.records.values()],
+        "seconds": [record.seconds for record in row.records.values()],
+        "cases_per_second": row.cases_per_second,
+        "inference_seconds": row.median("inference"),
+        "device": first.device,
+        "side_by_side": first.side_by_side,
+        "validation_loss": [record.best_loss for record in row.records.values()],
+        "validation_quartiles": quartile_curves([record.validation_losses for record in row.trained]).tolist()
+        if row.trained
+        else [],
+        "last_fall": row.last_fall if row.trained else None,
+        "flattened": row.last_fall < STILL_FALLING if row.trained else None,
+        "tests": {name: asdict(test) for name, test in row.tests.items()},
+    }
