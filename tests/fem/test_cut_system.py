@@ -320,6 +320,17 @@ def test_bad_conditions_are_refused_in_one_line(form, conditions, message):
     assert "\n" not in str(refused.value)
 
 
+def test_forms_that_mean_nothing_are_refused():
+    with pytest.raises(DisolError, match="A velocity carries one component"):
+        Form(STRAIN, (1.0, 0.0))
+    with pytest.raises(DisolError, match="law holds NaN or infinite values"):
+        Form(diffusive(np.nan * np.ones((8, 8))))
+    with pytest.raises(DisolError, match="poisson_ratio must lie in"):
+        elastic(1e3, 0.5, "strain")
+    with pytest.raises(DisolError, match="source holds NaN or infinite values"):
+        discretise(TWO, Grid(8, 8), SCALAR, [HELD, BOTH], np.nan).solve()
+
+
 def test_a_source_for_each_component_is_required():
     with pytest.raises(DisolError, match="one source for each of 2 components, got 1"):
         discretise(TWO, Grid(8, 8), Form(STRAIN), [HELD, BOTH], 1.0).solve()

@@ -20,7 +20,7 @@ from disol.fem.cut_forms import (
 from disol.fem.nitsche import Boundary, Condition
 from disol.fem.ordering import nested_dissection
 from disol.fem.rounding import report
-from disol.fem.solve import DirectSolver, one_thread
+from disol.fem.solve import DirectSolver
 from disol.geometry.cut_cells import CutCells, cut
 from disol.geometry.region import Region
 from disol.grid import Grid
@@ -34,11 +34,13 @@ Sources = ComponentSource | Sequence[ComponentSource]
 class CutField:
     """A solution: bilinear on every element, known at points of the domain only.
 
-    values   by unknown and component; at nodes outside the domain they mean nothing by themselves
+    values           by unknown and component; at nodes outside the domain they mean nothing by themselves
+    rounding_error   estimate of what rounding has changed, relative to the largest value; 0 of steps in time
     """
 
     cells: CutCells
     values: Float[np.ndarray, "unknown component"]
+    rounding_error: float = 0.0
 
     def at(
         self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
@@ -146,7 +148,7 @@ class CutSystem:
         if not np.any(self.form.reaction):
             self.boundary.require_support()
         matrix, load = self._assembled
-        return self._field(_Scaled(matrix).solve(load))
+        return self._field(*_Scaled(matrix).solve(load))
 
     def march(self, initial: Sources, step: float, steps: int) -> Iterator[CutField]:
         """Yield u¹, u², ... of backward Euler, (M + δ K) uⁿ⁺¹ = M uⁿ + δ b, from ∫ ρ N_i u⁰ on."""
@@ -157,14 +159,14 @@ class CutSystem:
         loads = density * source_load(self.cells, plain, _by_component(initial, self.form.components))
         momentum = np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(load))
         for _ in range(steps):
-            values = solver.solve(momentum + step * load, refine=False)
+            values, _ = solver.solve(momentum + step * load, refine=False)
             momentum = self._mass @ values
             yield self._field(values)
 
-    def _field(self, solution: Vector) -> CutField:
+    def _field(self, solution: Vector, error: float = 0.0) -> CutField:
         values = np.empty(len(self._order))
         values[self._order] = solution
-        return CutField(self.cells, values.reshape(-1, self.form.components))
+        return CutField(self.cells, values.reshape(-1, self.form.components), error)
 
 
 class _Scaled:
@@ -176,13 +178,13 @@ class _Scaled:
         data = matrix.data * self.scale[matrix.indices] * np.repeat(self.scale, np.diff(matrix.indptr))
         self.solver = DirectSolver(scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
-    def solve(self, load: Vector, refine: bool = True) -> Vector:
+    def solve(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
+        """Solve for one load vector; estimate what rounding has changed, 0 if not refined."""
         if not load.any():
-            return np.zeros_like(load)
-        with one_thread():
-            solution, error = self.solver.solve_and_estimate(self.scale * load, refine)
+            return np.zeros_like(load), 0.0
+        solution, error = self.solver.solve_and_estimate(self.scale * load, refine)
         report(error)
-        return self.scale * solution
+        return self.scale * solution, error
 
 
 def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:
@@ -194,6 +196,10 @@ def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:
 def discretise(
     region: Region, grid: Grid, form: Form, conditions: Sequence[Condition] = (), source: Sources = None
 ) -> CutSystem:
-    """Discretise a form on a domain with true boundaries."""
+    """Discretise a form on a domain with its true boundary.
+
+    conditions   values, fluxes and exchange on arcs; every other boundary has no flux
+    source       f: a function of x and y, one value per pixel, a number or None; of several components one for each
+    """
     cells = cut(region, grid, [condition.arc for condition in conditions])
     return CutSystem(cells, form, Boundary(cells, form, tuple(conditions)), _by_component(source, form.components))
