@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from disol import _checks as checks
 from disol.errors import DisolError
-from disol.geometry.boundary import trace_sides
+from disol.geometry.boundary import Segment, trace_sides
 from disol.geometry.curve import Curve, Geometry, next_points
 from disol.geometry.tracing import trace_levels
 from disol.grid import CORNERS, Grid
@@ -27,7 +27,10 @@ Points = Float[np.ndarray, "point 2"]
 
 @dataclass(frozen=True)
 class Arc:
-    """A run of a loop from one fraction of its length to another; one that ends beyond 1 passes the loop's start."""
+    """A run of a loop from one fraction of its length to another; one that ends beyond 1 passes the loop's start.
+
+    A loop starts at its first point and keeps the domain on its right.
+    """
 
     loop: int = 0
     start: float = 0.0
@@ -41,6 +44,11 @@ class Arc:
                 "An arc goes from a fraction of its loop in [0, 1] to a larger one, at most one loop further, "
                 f"got {start:g} to {end:g}."
             )
+
+    @classmethod
+    def from_segment(cls, segment: Segment) -> "Arc":
+        """Take a drawn segment, whose share of the pixel loop becomes one of the length of the curve."""
+        return cls(segment.curve, segment.start, segment.start + segment.length)
 
     def covers(self, loop: Int[np.ndarray, " place"], place: Float[np.ndarray, " place"]) -> Bool[np.ndarray, " place"]:
         """Tell which places, each a fraction of the length of a loop, lie on the arc."""
@@ -105,6 +113,16 @@ class Region:
         if not loops:
             raise DisolError(f"No pixel of the picture exceeds {level:g}, so there is no domain.")
         return cls(loops, trusted=True)
+
+    @property
+    def names(self) -> dict[str, int]:
+        """Numbers of the loops by name: `outer`, `outer2`, ... and `hole1`, `hole2`, ..., each from the top down."""
+        highest = [tuple(min(loop.points[:, ::-1].tolist())) for loop in self.loops]
+        from_top = sorted(range(len(self.loops)), key=highest.__getitem__)
+        outer = [number for number in from_top if self.loops[number].signed_area > 0]
+        holes = [number for number in from_top if self.loops[number].signed_area < 0]
+        names = {"outer" if k == 1 else f"outer{k}": number for k, number in enumerate(outer, start=1)}
+        return names | {f"hole{k}": number for k, number in enumerate(holes, start=1)}
 
     def contains(self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> Bool[np.ndarray, " point"]:
         """Tell which points lie in the domain."""
