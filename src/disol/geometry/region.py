@@ -75,10 +75,11 @@ class Region:
             return
         loops = [_cleaned(number, loop.points) for number, loop in enumerate(self.loops)]
         _require_apart(loops)
-        turned = []
-        for loop in loops:
-            around = [bool(winds_around(other, loop.points[:1])[0]) for other in loops if other is not loop]
-            turned.append(loop.oriented(clockwise=sum(around) % 2 == 0))
+        first = np.stack([loop.points[0] for loop in loops])
+        goes_around = np.stack([winds_around(loop, first) for loop in loops])
+        np.fill_diagonal(goes_around, False)
+        depth = goes_around.sum(axis=0)
+        turned = (loop.oriented(clockwise=bool(inside % 2 == 0)) for loop, inside in zip(loops, depth, strict=True))
         object.__setattr__(self, "loops", tuple(turned))
 
     @classmethod
