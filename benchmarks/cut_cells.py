@@ -59,7 +59,7 @@ def drawn(index: int, is_elastic: bool, side: int) -> CutSystem:
         segments = draw_segments(rng, 1, (0.1, 0.25)) + draw_segments(rng, 1, (0.1, 0.25))
     else:
         segments = draw_segments(rng, int(rng.integers(1, 4)), (0.05, 0.15)) + draw_segments(rng, 1, (0.1, 0.3), 1)
-    arcs = [Arc(each.curve, each.start, each.start + each.length) for each in segments]
+    arcs = [Arc.from_segment(segment) for segment in segments]
     if is_elastic:
         conditions: list[Condition] = [Dirichlet(arcs[0]), Neumann(arcs[1], (1.0, -1.0))]
         return discretise(region, Grid(side, side), Form(elastic(1e3, 0.3, "strain")), conditions)

@@ -14,7 +14,7 @@ from disol.fem.cut_system import discretise
 from disol.fem.nitsche import Dirichlet, Neumann, Robin
 from disol.fem.recovery import boundary_flux, total_flux
 from disol.geometry import Region, draw_geometry
-from disol.geometry.region import Arc
+from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid, nodes_touching
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # scripts, which import each other by name
@@ -231,6 +231,48 @@ def test_layers_of_different_conductivity_share_one_flux():
     assert total_flux(system, found, conditions[1]) == pytest.approx(0.8 * flux)
 
 
+def test_coefficients_of_pixels_that_are_all_alike_are_numbers():
+    ones = np.ones((12, 12))
+    flows = np.broadcast_to([0.5, -1.0], (12, 12, 2))
+    pairs = [
+        (
+            Form(diffusive(0.3), (0.5, -1.0), reaction=2.0, density=3.0, upwind=True),
+            Form(diffusive(0.3 * ones), flows, reaction=2 * ones, density=3 * ones, upwind=True),
+        ),
+        (Form(STRAIN), Form(elastic(1e3 * ones, 0.3 * ones, "strain"))),
+    ]
+    for one, other in pairs:
+        conditions = [Dirichlet(Arc(0, 0.1, 0.4), 1.0), Robin(Arc(1), 5.0)]
+        sources = [1.5] * one.components, [1.5 * ones] * one.components
+        systems = [
+            discretise(drawn(0), Grid(12, 12), form, conditions, source)
+            for form, source in zip((one, other), sources, strict=True)
+        ]
+        assert abs(systems[0].matrix - systems[1].matrix).max() < 1e-12 * abs(systems[0].matrix).max()
+        assert abs(systems[0].mass - systems[1].mass).max() < 1e-15
+        np.testing.assert_allclose(systems[0].load, systems[1].load, atol=1e-12 * np.abs(systems[0].load).max())
+
+
+def test_a_mask_held_along_its_outer_sides_is_second_order():
+    """Where pixels are held, nodes of one layer too many are, and the order is one."""
+
+    def exact(x, y):
+        return np.sin(np.pi * (x - 0.25) / 0.5) * np.sin(np.pi * (y - 0.125) / 0.75)
+
+    factor = np.pi**2 * (1 / 0.5**2 + 1 / 0.75**2)
+    errors = []
+    for side in (16, 32, 64):
+        mask = np.zeros((side, side), dtype=bool)
+        mask[side // 8 : -side // 8, side // 4 : -side // 4] = True
+        conditions = [Dirichlet(arc) for arc in arcs_of_pixels(mask, mask)]
+        grid = Grid(side, side)
+        form = Form(diffusive(1.0))
+        system = discretise(Region.from_mask(mask), grid, form, conditions, lambda x, y: factor * exact(x, y))
+        errors.append(np.linalg.norm(inside(system.solve().pixels(), exact(*grid.pixel_centres()))) / side)
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.15)
+    assert np.log2(errors[1] / errors[2]) == pytest.approx(2, abs=0.1)
+
+
 def test_heat_settles_at_the_steady_solution_and_keeps_its_sum_where_nothing_flows():
     region, grid = drawn(2), Grid(16, 16)
     held = discretise(region, grid, Form(diffusive(1.0), density=2.0), [Dirichlet(Arc(0, 0.1, 0.4))], 1.0)
@@ -276,6 +318,17 @@ def test_bad_conditions_are_refused_in_one_line(form, conditions, message):
     with pytest.raises(DisolError, match=message) as refused:
         discretise(TWO, Grid(8, 8), form, conditions).solve()
     assert "\n" not in str(refused.value)
+
+
+def test_forms_that_mean_nothing_are_refused():
+    with pytest.raises(DisolError, match="A velocity carries one component"):
+        Form(STRAIN, (1.0, 0.0))
+    with pytest.raises(DisolError, match="law holds NaN or infinite values"):
+        Form(diffusive(np.nan * np.ones((8, 8))))
+    with pytest.raises(DisolError, match="poisson_ratio must lie in"):
+        elastic(1e3, 0.5, "strain")
+    with pytest.raises(DisolError, match="source holds NaN or infinite values"):
+        discretise(TWO, Grid(8, 8), SCALAR, [HELD, BOTH], np.nan).solve()
 
 
 def test_a_source_for_each_component_is_required():

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disol import DisolError
-from disol.geometry import draw_geometry, named_shape
+from disol.geometry import Segment, draw_geometry, named_shape
+from disol.geometry.loops import name_curves, name_loops
 from disol.geometry.region import Arc, Region, arcs_of_pixels
 from disol.geometry.shapes import OUTLINES, circle
 from disol.grid import Grid
@@ -50,6 +51,18 @@ def test_loops_are_turned_by_how_many_others_go_around_them():
 def test_loops_that_bound_no_domain_are_refused(polygons, message):
     with pytest.raises(DisolError, match=message):
         Region.from_polygons(polygons)
+
+
+def test_loops_have_the_names_that_those_of_masks_have():
+    low, high = small(SQUARE, 0.2, 0.2), small(SQUARE, 0.2, 0.7)
+    region = Region.from_polygons([small(SQUARE, 0.05, 0.7), high, small(SQUARE, 0.05, 0.2), low])
+    places = name_curves(region.loops).places
+    assert {name: number for name, (number, _) in places.items()} == {"outer": 3, "outer2": 1, "hole1": 2, "hole2": 0}
+    assert set(name_loops(region.mask(Grid(64, 64))).loops) == set(places)
+
+
+def test_a_drawn_segment_is_an_arc():
+    assert Arc.from_segment(Segment(0.9, 0.2, curve=1)) == Arc(1, 0.9, 0.9 + 0.2)
 
 
 def test_a_hole_beside_the_outer_curve_is_refused():

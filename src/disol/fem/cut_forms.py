@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
+from disol import _checks as checks
 from disol.errors import DisolError
 from disol.fields import Function, sample
 from disol.geometry.cut_cells import CutCells
@@ -78,6 +79,8 @@ def anisotropic(conductivity: Float[np.ndarray, "*pixels 2 2"]) -> Law:
 def elastic(young: Coefficient, poisson_ratio: Coefficient, plane: Literal["strain", "stress"]) -> Law:
     """C_cadb = λ δ_ca δ_db + μ (δ_cd δ_ab + δ_cb δ_ad); in plane stress λ is 2 λ μ / (λ + 2 μ)."""
     young, ratio = np.broadcast_arrays(np.asarray(young, dtype=float), np.asarray(poisson_ratio, dtype=float))
+    if not ((ratio > -1) & (ratio < 0.5)).all():
+        raise DisolError("poisson_ratio must lie in (-1, 0.5) everywhere.")
     shear = young / (2 * (1 + ratio))
     first = young * ratio / ((1 + ratio) * (1 - 2 * ratio) if plane == "strain" else 1 - ratio**2)
     delta = np.eye(2)
@@ -102,6 +105,11 @@ class Form:
     reaction: Coefficient = 0.0
     density: Coefficient = 1.0
     upwind: bool = False
+
+    def __post_init__(self) -> None:
+        checks.require_finite("law", self.law)
+        if self.velocity is not None and self.components > 1:
+            raise DisolError("A velocity carries one component, but u has several. Leave it out.")
 
     @property
     def components(self) -> int:
@@ -182,7 +190,7 @@ def on_elements(
     cells: CutCells, name: str, value: object, which: Int[np.ndarray, " element"] | slice, axes: int = 0
 ) -> Float[np.ndarray, "some *axes"]:
     """Return a coefficient on some elements; one that is the same everywhere has an axis of 1 in front."""
-    array = np.asarray(value, dtype=float)
+    array = checks.as_float(name, checks.real_numbers(name, value))
     if array.ndim == axes:
         return array[None]
     if array.shape[:2] != cells.grid.pixels or array.ndim != axes + 2:

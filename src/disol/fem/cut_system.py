@@ -20,7 +20,7 @@ from disol.fem.cut_forms import (
 from disol.fem.nitsche import Boundary, Condition
 from disol.fem.ordering import nested_dissection
 from disol.fem.rounding import report
-from disol.fem.solve import DirectSolver, one_thread
+from disol.fem.solve import DirectSolver
 from disol.geometry.cut_cells import CutCells, cut
 from disol.geometry.region import Region
 from disol.grid import Grid
@@ -201,10 +201,10 @@ class _Scaled:
         self.solver = DirectSolver(scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
     def solve(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
+        """Solve for one load vector; estimate what rounding has changed, 0 if not refined."""
         if not load.any():
             return np.zeros_like(load), 0.0
-        with one_thread():
-            solution, error = self.solver.solve_and_estimate(self.scale * load, refine)
+        solution, error = self.solver.solve_and_estimate(self.scale * load, refine)
         report(error)
         return self.scale * solution, error
 
@@ -218,6 +218,10 @@ def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:
 def discretise(
     region: Region, grid: Grid, form: Form, conditions: Sequence[Condition] = (), source: Sources = None
 ) -> CutSystem:
-    """Discretise a form on a domain with true boundaries."""
+    """Discretise a form on a domain with its true boundary.
+
+    conditions   values, fluxes and exchange on arcs; every other boundary has no flux
+    source       f: a function of x and y, one value per pixel, a number or None; of several components one for each
+    """
     cells = cut(region, grid, [condition.arc for condition in conditions])
     return CutSystem(cells, form, Boundary(cells, form, tuple(conditions)), _by_component(source, form.components))

@@ -99,10 +99,8 @@ class BoundaryPoints:
         weight = h * pieces.length[which][:, None] * GAUSS_WEIGHTS
         return cls(element, weight, h * points[..., 0], h * points[..., 1], pieces.normal[which], values, slopes / h)
 
-    def evaluate(
-        self, name: str, value: BoundaryValue, chosen: Sequence[int], count: int
-    ) -> Float[np.ndarray, "chosen piece 3"]:
-        """Evaluate a number, numbers or a function at the points, for the chosen of so many components."""
+    def evaluate(self, name: str, value: BoundaryValue, component: int, count: int) -> Float[np.ndarray, "piece 3"]:
+        """Evaluate a number, numbers or a function at the points, for one of so many components."""
         given: object = value
         if callable(value):
             takes_normal = len(signature(value).parameters) == 4
@@ -115,24 +113,19 @@ class BoundaryPoints:
                     f"{type(error).__name__}: {error}. Write it with NumPy functions."
                 ) from error
         parts = list(given) if isinstance(given, tuple | list) else [given]
-        if len(parts) not in (1, len(chosen), count):
+        if len(parts) not in (1, count):
             raise DisolError(f"{name} must have one value, or one for each of {count} components, got {len(parts)}.")
-        if len(parts) == 1:
-            parts = parts * len(chosen)
-        elif len(parts) > len(chosen):
-            parts = [parts[component] for component in chosen]
-        arrays = [checks.as_float(name, checks.real_numbers(name, part)) for part in parts]
-        if any(array.shape not in ((), self.x.shape) for array in arrays):
-            raise DisolError(f"{name} must return one value per point, shape {self.x.shape}.")
-        return np.stack([np.broadcast_to(array, self.x.shape) for array in arrays])
+        part = checks.real_numbers(name, parts[component if len(parts) > 1 else 0])
+        if part.shape not in ((), self.x.shape):
+            raise DisolError(f"{name} must return one value per point, shape {self.x.shape}, got {part.shape}.")
+        return np.broadcast_to(checks.as_float(name, part), self.x.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Boundary:
     """What conditions on arcs add to the matrices and loads of elements.
 
-    cells, form, conditions   what they are conditions of; later ones replace earlier ones of their kind, and values
-                              replace fluxes and exchange
+    conditions   later ones replace earlier ones of their kind, and values replace fluxes and exchange, which add up
     """
 
     cells: CutCells
@@ -238,15 +231,15 @@ class Boundary:
         count = self.form.components
         matrix, load = np.zeros((len(at.element), 4, count, 4, count)), np.zeros((len(at.element), 4, count))
         if isinstance(condition, Neumann):
-            (flux,) = at.evaluate("flux", condition.flux, (component,), count)
+            flux = at.evaluate("flux", condition.flux, component, count)
             load[:, :, component] = np.einsum("pq,pq,pqi->pi", at.weight, flux, at.values)
         elif isinstance(condition, Dirichlet | Robin):
             if isinstance(condition, Robin):
-                (square,) = at.evaluate("coefficient", condition.coefficient, (component,), count)
-                (value,) = at.evaluate("outside", condition.outside, (component,), count)
+                square = at.evaluate("coefficient", condition.coefficient, component, count)
+                value = at.evaluate("outside", condition.outside, component, count)
             else:
-                (value,) = at.evaluate("value", condition.value, (component,), count)
-                square = np.broadcast_to((self.penalty[at.element] + self.inflow(at))[:, None], value.shape)
+                value = at.evaluate("value", condition.value, component, count)
+                square = (self.penalty[at.element] + self.inflow(at))[:, None]
                 flux = self.flux(at)[:, :, component]
                 consistency = np.einsum("pq,pqi,pqjd->pijd", at.weight, at.values, flux)
                 matrix[:, :, component] -= consistency

@@ -109,15 +109,15 @@ def total_flux(system: CutSystem, field: CutField, condition: Condition) -> Floa
         values = field.values[system.cells.nodes[at.element]]
         here = np.einsum("pqi,pi->pq", at.values, values[:, :, component])
         if isinstance(condition, Neumann):
-            (flux,) = at.evaluate("flux", condition.flux, (component,), len(total))
+            flux = at.evaluate("flux", condition.flux, component, len(total))
         elif isinstance(condition, Dirichlet):
-            (given,) = at.evaluate("value", condition.value, (component,), len(total))
+            given = at.evaluate("value", condition.value, component, len(total))
             penalty = (boundary.penalty[at.element] + boundary.inflow(at))[:, None]
             raw = np.einsum("pqjd,pjd->pq", boundary.flux(at)[:, :, component], values)
             flux = raw - penalty * (here - given)
         elif isinstance(condition, Robin):
-            (coefficient,) = at.evaluate("coefficient", condition.coefficient, (component,), len(total))
-            (outside,) = at.evaluate("outside", condition.outside, (component,), len(total))
+            coefficient = at.evaluate("coefficient", condition.coefficient, component, len(total))
+            outside = at.evaluate("outside", condition.outside, component, len(total))
             flux = coefficient * (outside - here)
         total[component] = (at.weight * flux).sum()
     return total

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from disol import _checks as checks
 from disol.errors import DisolError
-from disol.geometry.boundary import trace_sides
+from disol.geometry.boundary import Segment, trace_sides
 from disol.geometry.curve import Curve, Geometry, next_points
 from disol.geometry.tracing import trace_levels
 from disol.grid import CORNERS, Grid
@@ -27,7 +27,10 @@ Points = Float[np.ndarray, "point 2"]
 
 @dataclass(frozen=True)
 class Arc:
-    """A run of a loop from one fraction of its length to another; one that ends beyond 1 passes the loop's start."""
+    """A run of a loop from one fraction of its length to another; one that ends beyond 1 passes the loop's start.
+
+    A loop starts at its first point and keeps the domain on its right.
+    """
 
     loop: int = 0
     start: float = 0.0
@@ -41,6 +44,11 @@ class Arc:
                 "An arc goes from a fraction of its loop in [0, 1] to a larger one, at most one loop further, "
                 f"got {start:g} to {end:g}."
             )
+
+    @classmethod
+    def from_segment(cls, segment: Segment) -> "Arc":
+        """Take a drawn segment, whose share of the pixel loop becomes one of the length of the curve."""
+        return cls(segment.curve, segment.start, segment.start + segment.length)
 
     def covers(self, loop: Int[np.ndarray, " place"], place: Float[np.ndarray, " place"]) -> Bool[np.ndarray, " place"]:
         """Tell which places, each a fraction of the length of a loop, lie on the arc."""
@@ -67,10 +75,11 @@ class Region:
             return
         loops = [_cleaned(number, loop.points) for number, loop in enumerate(self.loops)]
         _require_apart(loops)
-        turned = []
-        for loop in loops:
-            around = [bool(winds_around(other, loop.points[:1])[0]) for other in loops if other is not loop]
-            turned.append(loop.oriented(clockwise=sum(around) % 2 == 0))
+        first = np.stack([loop.points[0] for loop in loops])
+        goes_around = np.stack([winds_around(loop, first) for loop in loops])
+        np.fill_diagonal(goes_around, False)
+        depth = goes_around.sum(axis=0)
+        turned = (loop.oriented(clockwise=bool(inside % 2 == 0)) for loop, inside in zip(loops, depth, strict=True))
         object.__setattr__(self, "loops", tuple(turned))
 
     @classmethod

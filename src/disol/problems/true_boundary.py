@@ -53,7 +53,7 @@ def _arcs(case: Case, term: Term) -> list[tuple[Arc, float]]:
     if case.boundary == "true":
         drawn = case.sketch[term.name] if case.sketch is not None else ()
         return [
-            (Arc(segment.curve, segment.start % 1.0, segment.start % 1.0 + segment.length), markers.force or 0.0)
+            (Arc.from_segment(segment), markers.force or 0.0)
             for markers in ((drawn,) if isinstance(drawn, Markers) else drawn)
             for segment in markers.segments
         ]
