@@ -114,12 +114,19 @@ def require_inside(name: str, marked: Mask, domain: Mask) -> None:
         raise DisolError(f"{outside} {name} pixels lie outside the domain. Set them to 0 there, or enlarge the domain.")
 
 
+def flag(name: str, value: object) -> bool:
+    """Read a choice between yes and no."""
+    if not isinstance(value, bool | np.bool_ | int):
+        raise DisolError(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
 def whole_number(name: str, value: object) -> int:
     """Read a number that counts something: an integer from 0 on."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise DisolError(f"{name} must be a whole number, got {value!r}.")
+        raise DisolError(f"{name} must be a whole number, got {shown(value)}.")
     if value < 0:
-        raise DisolError(f"{name} must not be negative, got {value}.")
+        raise DisolError(f"{name} must not be negative, got {shown(value)}.")
     return int(value)
 
 
@@ -151,6 +158,13 @@ def positive_number(name: str, value: object) -> float:
     return number(name, value)
 
 
+def steps_per_frame(name: str, value: object) -> int:
+    """Read a number of time steps in 2 s: all steps up to 20 s are kept."""
+    if count(name, value) > 1000:
+        raise DisolError(f"{name} must be at most 1000, got {shown(value)}.")
+    return count(name, value)
+
+
 def poisson_ratio(name: str, value: object) -> float:
     """Read a Poisson's ratio that a stable, compressible solid can have."""
     if not -1 < number(name, value) < 0.5:
@@ -161,5 +175,5 @@ def poisson_ratio(name: str, value: object) -> float:
 def vector(name: str, value: Any) -> tuple[float, float]:
     """Read two finite numbers, along x and along y."""
     if not isinstance(value, Sequence | np.ndarray) or len(value) != 2:
-        raise DisolError(f"{name} must be two numbers, (along x, along y), got {value!r}.")
+        raise DisolError(f"{name} must be two numbers, (along x, along y), got {shown(value)}.")
     return number(name, value[0]), number(name, value[1])

@@ -23,6 +23,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
 MOST_PIXELS = 4096  # along a side
 MOST_BYTES = 2**25
 MOST_SEGMENTS = 20_000  # of a PNG or JPEG file; some hundreds are usual, and decoders take long for millions
+MOST_EXIF = 100  # segments of a JPEG file, which are joined one by one; one or two are usual
 MOST_SCANS = 200  # of a JPEG file, each over all its pixels; progressive ones have about ten
 TILE_SIDES = (322, 323)  # tags of TIFF
 BMP_RUNS = (1, 2)  # codes of compression: runs of 8 or 4 bits
@@ -101,6 +102,8 @@ def _require_few_segments(content: bytes) -> None:
     if content.startswith(b"\xff\xd8"):
         if content.count(b"\xff\xda") > MOST_SCANS:
             raise ValueError(f"it has more than {MOST_SCANS} scans")
+        if content.count(b"Exif\0\0") > MOST_EXIF:
+            raise ValueError(f"it has more than {MOST_EXIF} segments of EXIF")
         segments = sum(1 for _ in re.finditer(rb"\xff[^\x00\xd0-\xd7\xff]", content))  # other than in pixels
     elif content.startswith(b"\x89PNG"):
         place = 8

@@ -40,7 +40,7 @@ class HeatProblem(TransientProblem):
     parameters: ClassVar = {
         "time_scale": checks.positive_number,
         "source_strength": checks.number,
-        "steps_per_frame": checks.count,
+        "steps_per_frame": checks.steps_per_frame,
     }
     is_homogeneous: ClassVar = True
     known_conventions: ClassVar = ("paper",)  # no released heat data could be checked

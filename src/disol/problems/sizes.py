@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from disol._checks import is_number
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 
 Size = float | int | tuple[float | int, float | int]
 
@@ -16,9 +16,9 @@ def read_size(factor: str, size: Any) -> Size | None:
         return None
     if is_number(size):
         return float(size)
-    if isinstance(size, tuple | list | np.ndarray) and len(size) == 2 and all(map(is_number, size)):
+    if isinstance(size, tuple | list | np.ndarray) and np.shape(size)[:1] == (2,) and all(map(is_number, size)):
         return float(size[0]), float(size[1])
-    raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {size!r}. Give one of these.")
+    raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {shown(size)}. Give one of these.")
 
 
 def parse_size(factor: str, text: str) -> Size:
