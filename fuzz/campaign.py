@@ -33,6 +33,7 @@ WEIGHTS = {  # inputs of each generator for one of the slowest
     "calls": 10,
     "draws": 4,
     "surrogates": 3,
+    "predictions": 3,
     "generations": 1,
     "pictures": 8,
     "outlines": 8,

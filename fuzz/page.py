@@ -23,6 +23,7 @@ GENERATORS = {
     "calls": "`solve_exact`, `system` and `Case` with arguments of any type, shape and size",
     "draws": "`draw` with any arguments; the same seed twice",
     "surrogates": "`verify` against the same assembly, `predict_pattern` of anything",
+    "predictions": "`predict` of cases like those of training against exact solutions, and of anything",
     "generations": "`generate` and `evaluate` with right and odd arguments, and what is stored",
     "pictures": "PNG, GIF, JPEG, TIFF, BMP, WebP: painted, damaged, bombs, no files",
     "outlines": "JSON and GeoJSON: right, degenerate, damaged, deep, huge",

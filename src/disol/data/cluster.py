@@ -55,7 +55,7 @@ def connect(scheduler: str) -> Any:
             client = distributed.Client(scheduler, timeout=PATIENCE)
             stack.callback(client.close)
             client.wait_for_workers(1, timeout=PATIENCE_WITH_WORKERS)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, MemoryError) as error:  # the last of what speaks another protocol
             raise DisolError(
                 f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
                 "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
