@@ -232,7 +232,7 @@ def check_case(case: oracle.Case, data: Mapping[str, Any]) -> None:
             require_reason(case, str(error))
             raise
     warned = any(issubclass(each.category, UserWarning) for each in caught)
-    compare(case, solution.field, solution.amplitude, warned, float(solution.rounding_error))
+    compare(case, solution.field, solution.amplitude, warned, solution.rounding_error)
 
 
 def require_reason(case: oracle.Case, message: str) -> None:
@@ -279,7 +279,7 @@ def solve_plainly(case: oracle.Case) -> tuple[np.ndarray, float]:
     return frames, condition
 
 
-def compare(case: oracle.Case, field: Any, amplitude: Any, warned: bool, told: float) -> None:
+def compare(case: oracle.Case, field: Any, amplitude: Any, warned: bool, told: Any) -> None:
     """Require the field and the amplitude of the oracle, but for the rounding error that was told."""
     answer = oracle.solve(case)
     if answer is None:
@@ -304,6 +304,7 @@ def check_batch(cases: list[oracle.Case], way: str) -> None:
     ]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        errors: Any
         if way == "batched solver":
             fields, errors = solve_batched(posed, first.element)
             amplitudes = None
@@ -325,7 +326,7 @@ def check_batch(cases: list[oracle.Case], way: str) -> None:
         answer = oracle.solve(case)
         size = () if answer is None else [float(each) for each in answer.amplitude]
         own = size if amplitudes is None else np.asarray(amplitudes)[number]
-        compare(case, fields[number], own, warned, float(errors[number]))
+        compare(case, fields[number], own, warned, errors[number])
 
 
 def stacked(cases: list[oracle.Case]) -> dict[str, Any]:
@@ -619,7 +620,7 @@ def check_verified(case: oracle.Case, data: Mapping[str, Any]) -> None:
         warnings.simplefilter("always")
         verified = loaded(case.problem).verify(**data)
     warned = any("trained" not in str(each.message) for each in caught)
-    compare(case, verified.exact.field, verified.exact.amplitude, warned, float(verified.exact.rounding_error))
+    compare(case, verified.exact.field, verified.exact.amplitude, warned, verified.exact.rounding_error)
     exact, prediction = verified.exact.field, verified.prediction.field
     size = np.linalg.norm(exact / (np.abs(exact).max() or 1))
     gap = np.linalg.norm((prediction - exact) / (np.abs(exact).max() or 1))

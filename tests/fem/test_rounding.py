@@ -12,7 +12,7 @@ from scipy import sparse
 
 import disol
 from disol.fem import ELEMENTS, System, assemble, forms, free_unknowns
-from disol.fem.rounding import LARGEST_ERROR, NOTABLE_ERROR, Refinement, report, sensitivity, settle
+from disol.fem.rounding import LARGEST_ERROR, NOTABLE_ERROR, Refinement, last_places, report, sensitivity, settle
 from disol.fem.solve import DirectSolver
 from disol.grid import CORNERS
 from disol.problems.conventions import CONVENTIONS
@@ -57,6 +57,21 @@ def test_what_a_form_feels_is_left_to_it():
 def test_element_matrices_that_are_no_doubles_are_told_so(size, happens):
     with pytest.raises(disol.DisolError, match=f"element matrix {happens} in double precision. Use other units"):
         settle(np.full((4, 4), size))
+
+
+def test_last_places_are_changed_where_diffusion_is_small_beside_advection():
+    element = ELEMENTS["q1"](1 / 8)
+
+    def flow(diffusion):
+        return settle(diffusion * forms.diffusion(element) + forms.advection(element, (0.8, -0.6)))
+
+    delicate = flow(1e-6)
+    changes = last_places(delicate)
+    assert len(changes) == 4
+    assert np.abs(changes.sum(axis=2)).max() < 1e-3 * np.abs(changes).max()  # constants feel next to none of it
+    assert EPSILON < np.abs(changes).max() / np.abs(delicate).max() < 100 * EPSILON
+    assert not len(last_places(flow(1.0)))
+    assert not len(last_places(settle(forms.diffusion(element))))
 
 
 def test_residuals_are_known_to_more_digits_than_doubles_have():
@@ -118,7 +133,7 @@ def true_error(nodes, unknowns, exact):
 @st.composite
 def hostile_cases(draw):
     """Draw a snake of single pixels, held at one end, with a flow of any strength or an elastic material."""
-    rows, columns = draw(st.sampled_from([(1, 16), (1, 24), (1, 32), (2, 7), (4, 5), (6, 4)]))
+    rows, columns = draw(st.sampled_from([(1, 12), (1, 16), (1, 24), (2, 7), (4, 4), (5, 4)]))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     path = [(0, 0)]
     domain = np.zeros((rows, columns), bool)
@@ -156,11 +171,11 @@ def hostile_cases(draw):
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(hostile_cases())
 def test_no_solution_is_further_off_than_it_says(case):
     system = case.system()
-    assume(system.free.sum() <= 70)
+    assume(system.free.sum() <= 50)
     nodes, error = system.solve_and_estimate()
     if not error <= LARGEST_ERROR:
         with pytest.raises(disol.DisolError, match="ill-conditioned"):

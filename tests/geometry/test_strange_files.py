@@ -189,12 +189,23 @@ def jpeg_of_scans(count: int) -> bytes:
         (png(9, 9, (MOST_SEGMENTS + 1) * chunk(b"prVt", b"")), "more than 20000 segments"),
         (b"\xff\xd8" + (MOST_SEGMENTS + 1) * b"\xff\xe1\0\2", "more than 20000 segments"),
         (jpeg_of_scans(MOST_SCANS), "more than 200 scans"),
+        (b"\xff\xd8" + 101 * (b"\xff\xe1\xff\xffExif\0\0" + bytes(2**16 - 9)), "more than 100 segments of EXIF"),
         (bmp(9, 9, compression=1), "BMP files of compressed runs are not read"),
         (encoded(Image.fromarray(np.full((9, 9), 200.0, np.float32)), "TIFF"), r"must lie in \[0, 1\]"),
         (encoded(Image.fromarray(np.full((9, 9), 1e6, np.int32)), "TIFF"), r"must lie in \[0, 65535\]"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "it is no picture"),
     ],
-    ids=["text", "PNG chunks", "JPEG segments", "JPEG scans", "BMP runs", "floats", "32 bits", "PostScript"],
+    ids=[
+        "text",
+        "PNG chunks",
+        "JPEG segments",
+        "JPEG scans",
+        "JPEG EXIF",
+        "BMP runs",
+        "floats",
+        "32 bits",
+        "PostScript",
+    ],
 )
 def test_what_a_decoder_would_not_come_back_from_is_refused(content, reason, tmp_path):
     with pytest.raises(DisolError, match=rf"Cannot read .*a\.png.*{reason}.* Save it again as PNG\."):

@@ -209,6 +209,8 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
             f"{known.name} has the channels {', '.join(known.channels)}, but the settings of the file have "
             f"{', '.join(settings.channels)}."
         )
+    if "\0" in str(path):
+        raise DisolError(f"Cannot write {path}: embedded null byte. Choose another path.")
     if os.path.lexists(path):
         raise DisolError(f"{path} exists already. Resume it, remove it, or choose another path.")
     try:

@@ -176,12 +176,13 @@ def _choose_frames(store: Store, asked: Sequence[float] | str | None) -> list[in
         return [0]
     if asked is None:
         asked = [time for time in SHOWN_TIMES if time in stored] or "all"
-    if isinstance(asked, str):
-        if asked != "all":
-            raise DisolError(f"frames must be seconds, such as [2, 20, 50], or 'all', got {shown(asked)}.")
+    if isinstance(asked, str) and asked == "all":
         return list(range(len(stored)))
+    if isinstance(asked, str) or not np.iterable(asked):
+        raise DisolError(f"frames must be seconds, such as [2, 20, 50], or 'all', got {shown(asked)}.")
+    asked = [checks.number("frames", time) for time in asked]
     missing = [f"{time:g}" for time in asked if time not in stored]
-    if missing or not len(asked):
+    if missing or not asked:
         span = f"{len(stored)} frames from {stored[0]:g} s to {stored[-1]:g} s"
         raise DisolError(f"{store.path} has {span}, got {', '.join(missing) or 'none'}.")
     return [stored.index(time) for time in asked]
