@@ -23,7 +23,9 @@ Mask = Bool[np.ndarray, "height width"]
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
 MOST_PIXELS = 4096  # along a side
 MOST_BYTES = 2**25
-MOST_SEGMENTS = 20_000  # of a PNG or JPEG file; some hundreds are usual, and decoders take long for millions
+MOST_SEGMENTS = (
+    20_000  # of a PNG or JPEG file, or comments of a GIF; some hundreds are usual, and decoders take long for millions
+)
 MOST_EXIF = 100  # segments of a JPEG file, which are joined one by one; one or two are usual
 JPEG_SCAN = 0xFFDA
 MOST_SCANS = 200  # of a JPEG file, each over all its pixels; progressive ones have about ten
@@ -113,6 +115,8 @@ def _require_few_segments(content: bytes) -> None:
         while place + 4 <= len(content) and segments <= MOST_SEGMENTS:
             place += 12 + int.from_bytes(content[place : place + 4], "big")
             segments += 1
+    elif content.startswith(b"GIF8"):
+        segments = content.count(b"!\xfe")  # comments, and a few pixels that look like them
     if segments > MOST_SEGMENTS:
         raise ValueError(f"it has more than {MOST_SEGMENTS} segments")
 
