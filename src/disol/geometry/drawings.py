@@ -23,9 +23,7 @@ Mask = Bool[np.ndarray, "height width"]
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
 MOST_PIXELS = 4096  # along a side
 MOST_BYTES = 2**25
-MOST_SEGMENTS = (
-    20_000  # of a PNG or JPEG file, or comments of a GIF; some hundreds are usual, and decoders take long for millions
-)
+MOST_SEGMENTS = 20_000  # of a PNG or JPEG, comments of a GIF; hundreds are usual, decoders take long for millions
 MOST_EXIF = 100  # segments of a JPEG file, which are joined one by one; one or two are usual
 JPEG_SCAN = 0xFFDA
 MOST_SCANS = 200  # of a JPEG file, each over all its pixels; progressive ones have about ten
