@@ -1,6 +1,7 @@
 """Exact solutions are exact: what rounding does to them is estimated, told, and refused where it is too much."""
 
 import warnings
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import mpmath
@@ -103,8 +104,10 @@ def solve_precisely(system):
     unknowns = free_unknowns(system.free)
     matrix = assemble(system.mask, system.element_matrix, system.free).toarray()
     load = system.load.reshape(-1)[unknowns]
-    with mpmath.workdps(DIGITS):
-        rows = [[mpmath.mpf(entry) for entry in (*row, own)] for row, own in zip(matrix, load, strict=True)]
+    with localcontext(prec=DIGITS):
+        rows = [
+            [Decimal(entry) for entry in (*row, own)] for row, own in zip(matrix.tolist(), load.tolist(), strict=True)
+        ]
         for place in range(len(rows)):
             pivot = max(range(place, len(rows)), key=lambda row: abs(rows[row][place]))
             rows[place], rows[pivot] = rows[pivot], rows[place]
@@ -114,26 +117,26 @@ def solve_precisely(system):
                     factor = row[place] / rows[place][place]
                     for column in filled:
                         row[column] -= factor * rows[place][column]
-        found = [mpmath.mpf(0)] * len(rows)
+        found = [Decimal(0)] * len(rows)
         for place in reversed(range(len(rows))):
-            known = sum(rows[place][column] * found[column] for column in range(place + 1, len(rows)))
+            known = sum((rows[place][column] * found[column] for column in range(place + 1, len(rows))), Decimal(0))
             found[place] = (rows[place][-1] - known) / rows[place][place]
     return unknowns, found
 
 
 def true_error(nodes, unknowns, exact):
     """Return the largest error relative to the largest value."""
-    with mpmath.workdps(DIGITS):
+    with localcontext(prec=DIGITS):
         largest = max(abs(value) for value in exact)
         found = nodes.reshape(-1)[unknowns].tolist()
-        gaps = (abs(mpmath.mpf(value) - own) for value, own in zip(found, exact, strict=True))
+        gaps = (abs(Decimal(value) - own) for value, own in zip(found, exact, strict=True))
         return float(max(gaps) / largest) if largest else 0.0
 
 
 @st.composite
 def hostile_cases(draw):
     """Draw a snake of single pixels, held at one end, with a flow of any strength or an elastic material."""
-    rows, columns = draw(st.sampled_from([(1, 12), (1, 16), (1, 24), (2, 7), (4, 4), (5, 4)]))
+    rows, columns = draw(st.sampled_from([(1, 16), (1, 24), (1, 32), (2, 7), (4, 5), (6, 4)]))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     path = [(0, 0)]
     domain = np.zeros((rows, columns), bool)
@@ -171,11 +174,11 @@ def hostile_cases(draw):
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(hostile_cases())
 def test_no_solution_is_further_off_than_it_says(case):
     system = case.system()
-    assume(system.free.sum() <= 50)
+    assume(system.free.sum() <= 70)
     nodes, error = system.solve_and_estimate()
     if not error <= LARGEST_ERROR:
         with pytest.raises(disol.DisolError, match="ill-conditioned"):
@@ -238,17 +241,17 @@ def test_a_corridor_of_single_pixels_is_solved_to_rounding():
     rough = DirectSolver(matrix).factors.solve(load)
     # Refined with residuals of 60 digits until nothing changes.
     entries = matrix.tocoo()
-    exact = [mpmath.mpf(0)] * len(load)
+    exact = [Decimal(0)] * len(load)
     factors = sparse.linalg.splu(matrix)
-    with mpmath.workdps(60):
-        values = [mpmath.mpf(value) for value in entries.data.tolist()]
+    with localcontext(prec=60):
+        values = [Decimal(value) for value in entries.data.tolist()]
         for _ in range(6):
-            residual = [mpmath.mpf(value) for value in load.tolist()]
+            residual = [Decimal(value) for value in load.tolist()]
             for row, column, value in zip(entries.row.tolist(), entries.col.tolist(), values, strict=True):
                 residual[row] -= value * exact[column]
             correction = factors.solve(np.array([float(value) for value in residual]))
-            exact = [value + mpmath.mpf(own) for value, own in zip(exact, correction.tolist(), strict=True)]
-    assert np.abs(correction).max() < 1e-20 * max(map(abs, exact))
+            exact = [value + Decimal(own) for value, own in zip(exact, correction.tolist(), strict=True)]
+    assert np.abs(correction).max() < 1e-20 * float(max(map(abs, exact)))
     assert true_error(nodes, unknowns, exact) <= 10 * error
     assert error < 1e-13
     plain = np.zeros(system.free.size)
@@ -286,8 +289,8 @@ def test_rounding_the_element_matrix_is_part_of_the_estimate(poisson_ratio):
     numbers = np.full(system.free.size, -1)
     numbers[unknowns] = np.arange(len(unknowns))
     _, rows, columns = system.free.shape
-    with mpmath.workdps(DIGITS):
-        load = [mpmath.mpf(0)] * len(unknowns)
+    with localcontext(prec=DIGITS):
+        load = [Decimal(0)] * len(unknowns)
         for row, column in np.argwhere(system.mask):
             local = [
                 numbers[(component * rows + row + down) * columns + column + right]
@@ -298,7 +301,7 @@ def test_rounding_the_element_matrix_is_part_of_the_estimate(poisson_ratio):
                 for j, trial in enumerate(local):
                     if test >= 0 and trial >= 0:
                         gap = exact[i][j] - Fraction(float(system.element_matrix[i, j]))
-                        load[test] -= mpmath.mpf(gap.numerator) / gap.denominator * found[trial]
+                        load[test] -= Decimal(gap.numerator) / Decimal(gap.denominator) * found[trial]
     change = system.load.copy()
     change.reshape(-1)[unknowns] = [float(value) for value in load]
     changed = System(system.mask, system.element_matrix, system.free, change).solve()
