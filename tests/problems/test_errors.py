@@ -184,6 +184,8 @@ DRAW_ERRORS = {
     "a shape and all": ({"shift": "all,shape:arrow"}, r"no random hole.*shape:arrow\+hole"),
     "two shapes": ({"shift": "shape:arrow,shape:star"}, "one shape, got 'arrow' and 'star'"),
     "shift of another kind": ({"shift": 3}, "A shift is a name"),
+    "endless size": ({"shift": {"topology": 10**400}}, "The size of 'topology' must be finite, got 1000"),
+    "endless sizes": ({"shift": {"topology": (0.1, 10**400)}}, "The size of 'topology' must be finite, got 1000"),
     "size without axes": ({"shift": {"topology": np.array(3)}}, r"a pair of numbers, got array\(3\)"),
     "endless seed": ({"seed": -9 * 10**4400}, "seed must not be negative, got a int that is too long to show"),
     "endless grid": ({"resolution": 9 * 10**4400}, r"must lie in \[16, 4096\], got a int that is too long to show"),

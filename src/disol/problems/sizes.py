@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from disol._checks import is_number
+from disol._checks import is_number, number
 from disol.errors import DisolError, shown
 
 Size = float | int | tuple[float | int, float | int]
@@ -15,9 +15,9 @@ def read_size(factor: str, size: Any) -> Size | None:
     if size is None:
         return None
     if is_number(size):
-        return float(size)
+        return number(f"The size of {shown(factor)}", size)
     if isinstance(size, tuple | list | np.ndarray) and np.shape(size)[:1] == (2,) and all(map(is_number, size)):
-        return float(size[0]), float(size[1])
+        return number(f"The size of {shown(factor)}", size[0]), number(f"The size of {shown(factor)}", size[1])
     raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {shown(size)}. Give one of these.")
 
 
