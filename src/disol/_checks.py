@@ -1,7 +1,8 @@
 """What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
 
-import sys
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -146,9 +147,10 @@ def number(name: str, value: Any) -> float:
     """Read a finite number."""
     if not is_number(value):
         raise DisolError(f"{name} must be a number, got {shown(value)}.")
-    if not abs(value) <= sys.float_info.max:  # a whole number may be larger
-        raise DisolError(f"{name} must be finite, got {shown(value)}.")
-    return float(value)
+    with suppress(OverflowError):  # of a whole number
+        if math.isfinite(value):
+            return float(value)
+    raise DisolError(f"{name} must be finite, got {shown(value)}.")
 
 
 def positive_number(name: str, value: object) -> float:
