@@ -174,8 +174,13 @@ def poisson_ratio(name: str, value: object) -> float:
     return number(name, value)
 
 
+def is_pair(value: Any) -> bool:
+    """Tell whether a value is a list, tuple or array of two."""
+    return isinstance(value, Sequence | np.ndarray) and getattr(value, "ndim", 1) > 0 and len(value) == 2
+
+
 def vector(name: str, value: Any) -> tuple[float, float]:
     """Read two finite numbers, along x and along y."""
-    if not isinstance(value, Sequence | np.ndarray) or len(value) != 2:
+    if not is_pair(value):
         raise DisolError(f"{name} must be two numbers, (along x, along y), got {shown(value)}.")
     return number(name, value[0]), number(name, value[1])

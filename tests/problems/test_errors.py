@@ -140,6 +140,7 @@ HEAT_ERRORS = {
         {"steps_per_frame": 1000, "times": [2000.0]},
         r"times must be at most 100,000 time steps of 0\.002 s, got 2000 s",
     ),
+    "source that underflows": ({"time_scale": 1e-250, "source_strength": 1e-110}, "load underflows.* Use other units"),
     "negative scale": ({"time_scale": -1.0}, "time_scale must be positive"),
 }
 
@@ -309,8 +310,9 @@ def test_values_that_cannot_be_shown_or_compared_are_refused_in_a_line():
         disol.generate("poisson", 2, "never.h5", shift=several)
     with pytest.raises(disol.DisolError, match="Unknown device"):
         disol.generate("poisson", 2, "never.h5", device=several)
-    with pytest.raises(disol.DisolError, match=r"velocity must be two numbers, \(along x, along y\), got a int"):
-        disol.solve_exact("poisson", **terms, velocity=huge)
+    for velocity in (huge, np.array(3), [1], [1, 2, 3], np.ones((1, 2))):
+        with pytest.raises(disol.DisolError, match=r"velocity must be two numbers, \(along x, along y\), got"):
+            disol.solve_exact("poisson", **terms, velocity=velocity)
     with pytest.raises(disol.DisolError, match=r"A trained network is the name of a shipped model, .* got a int"):
         disol.load(huge)
     with pytest.raises(disol.DisolError, match="scheduler must be the address of a Dask scheduler, got 3"):

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
-from disol._checks import is_number, number
+from disol._checks import is_number, is_pair, number
 from disol.errors import DisolError, shown
 
 Size = float | int | tuple[float | int, float | int]
@@ -16,7 +14,7 @@ def read_size(factor: str, size: Any) -> Size | None:
         return None
     if is_number(size):
         return number(f"The size of {shown(factor)}", size)
-    if isinstance(size, tuple | list | np.ndarray) and np.shape(size)[:1] == (2,) and all(map(is_number, size)):
+    if is_pair(size) and all(map(is_number, size)):
         return number(f"The size of {shown(factor)}", size[0]), number(f"The size of {shown(factor)}", size[1])
     raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {shown(size)}. Give one of these.")
 
