@@ -274,6 +274,8 @@ def solve_plainly(case: oracle.Case) -> tuple[np.ndarray, float]:
                 condition = float(np.linalg.cond(matrix))
             except np.linalg.LinAlgError:
                 return frames, np.inf
+        if not np.isfinite(values).all():
+            return frames, np.inf
         decimals = {own: oracle.exact(float(value)) for own, value in zip(unknowns, values, strict=True)}
         frames[0] = oracle.pixel_field(case, decimals).astype(float)
     return frames, condition
