@@ -14,7 +14,7 @@ from disol.errors import DisolError, one_line
         ("As it was.", "As it was."),
         ("two\nlines\tand\x1b[31m red", "two lines and?[31m red"),
         ("a\0b: embedded null byte", "a?b: embedded null byte"),
-        (f"Cannot read {'x' * 10**5}.png: it is long.", f"Cannot read {'x' * 200}...{'x' * 70}.png: it is long."),
+        (f"Cannot read {'x' * 10**5}.png: it is long.", f"Cannot read {'x' * 333}...{'x' * 120}.png: it is long."),
         ("many words " * 10**4, f"{('many words ' * 10**4)[:1333]}...{('many words ' * 10**4).strip()[-500:]}"),
     ],
 )

@@ -5,8 +5,8 @@ import reprlib
 from collections.abc import Iterable
 
 _LONGEST = 200  # letters of a value in a message
-_LONGEST_WORD = 300
-_LONGEST_MESSAGE = 2000
+_LONGEST_MESSAGE = 2000  # letters
+_LONGEST_WORD = 500  # letters of a path or name in a message
 
 
 class DisolError(ValueError):
