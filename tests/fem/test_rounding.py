@@ -60,6 +60,13 @@ def test_element_matrices_that_are_no_doubles_are_told_so(size, happens):
         settle(np.full((4, 4), size))
 
 
+@pytest.mark.parametrize("ratio", [0.3, -0.9999, -0.9999999])
+def test_the_resistance_to_a_change_of_volume_is_known_to_the_last_place_of_the_largest_stiffness(ratio):
+    stiffness = forms.hooke(1.0, ratio, "stress")
+    exact = 1 / (1 - Fraction(ratio))
+    assert abs(Fraction(stiffness[0, 0]) + Fraction(stiffness[0, 1]) - exact) <= 4 * EPSILON * stiffness.max()
+
+
 def test_last_places_are_changed_where_diffusion_is_small_beside_advection():
     element = ELEMENTS["q1"](1 / 8)
 
