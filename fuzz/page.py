@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ GENERATORS = {
 }
 
 
-def told_campaign(campaign: Campaign, again: Campaign | None = None) -> list[str]:
+def told_campaign(campaign: Campaign, again: Sequence[Campaign] = ()) -> list[str]:
     """Tell how many inputs of each kind there were, and what became of them; and again, of what has been mended."""
     told = ["## Fuzzing", told_limits(campaign), *told_counts(campaign)]
     if campaign.findings:
@@ -49,9 +50,16 @@ def told_campaign(campaign: Campaign, again: Campaign | None = None) -> list[str
             for alike, found in sorted(campaign.findings.items(), key=lambda each: -each[1]["count"])
         ]
         told += ["What was found, and the first input that shows it:", table(["", "finding", "see it"], rows)]
-    if again is not None:
-        told.append("What was found has been mended. The same inputs of these generators and as many, once more:")
-        told += told_counts(again)
+    if again:
+        joined = Campaign(
+            verdicts={name: counts for each in again for name, counts in each.verdicts.items()},
+            **{name: max(getattr(each, name) for each in again) for name in ("longest", "slowest", "largest")},
+        )
+        told.append(
+            "All of that has been mended, and as many inputs of the generators that reach what was changed were run "
+            "once more:"
+        )
+        told += told_counts(joined)
     return told
 
 
@@ -136,17 +144,17 @@ def told_soak(result: dict[str, Any]) -> list[str]:
 def main(arguments: list[str] | None = None) -> None:
     """Write the page of all results that there are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with campaign, again, kills and soak")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with campaign, again*, kills and soak")
     parser.add_argument("--write", type=Path, help="the page")
     options = parser.parse_args(arguments)
-    files = {name: options.results / f"{name}.json" for name in ("campaign", "again", "kills", "soak")}
+    files = {name: options.results / f"{name}.json" for name in ("campaign", "kills", "soak")}
     paragraphs = [
         "# Robustness",
         "Written by `python fuzz/page.py` from the results of the scripts named below. What is promised about files "
         "from strangers is in [SECURITY.md](../../SECURITY.md).",
     ]
     if files["campaign"].exists():
-        again = Campaign.read(files["again"]) if files["again"].exists() else None
+        again = [Campaign.read(path) for path in sorted(options.results.glob("again*.json"))]
         paragraphs += told_campaign(Campaign.read(files["campaign"]), again)
     if files["kills"].exists():
         paragraphs += told_kills(json.loads(files["kills"].read_text()))
