@@ -33,15 +33,16 @@ WEIGHTS = {  # inputs of each generator for one of the slowest
     "calls": 10,
     "draws": 4,
     "surrogates": 3,
+    "predictions": 2,
     "generations": 1,
     "pictures": 8,
     "outlines": 8,
     "ranges": 8,
     "formulas": 12,
     "stores": 10,
-    "checkpoints": 6,
+    "checkpoints": 4,
     "configs": 8,
-    "commands": 4,
+    "commands": 3,
 }
 RESULTS = Path("build/fuzz")
 SAVED_EVERY = 10.0  # seconds

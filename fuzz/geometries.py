@@ -90,9 +90,15 @@ def zeros(count: int) -> bytes:
 
 
 def draw_bomb(rng: np.random.Generator) -> tuple[str, bytes]:
-    """Make a small file of a picture that is huge, or says so."""
+    """Make a small file of a picture that is huge, or says so, or one whose header does not end."""
     side = int(pick(rng, [5000, 20000, 50000, 2**16, 2**31 - 1]))
-    kind = rng.integers(5)
+    kind = rng.integers(7)
+    if kind >= 5:
+        form, piece = pick(rng, LONG_HEADERS)
+        whole, start = paint(rng, form), {"JPEG": 2, "PNG": 33, "GIF": 13}[form]
+        start += 3 * 2 ** (whole[10] % 8 + 1) if form == "GIF" else 0  # its palette
+        pieces = piece * (int(10 ** rng.uniform(4, 7)) // len(piece))
+        return FORMATS[form], whole[:start] + pieces + whole[start:]
     if kind <= 1:
         depth, colour, bits = pick(rng, [(1, 0, 1), (8, 0, 8), (8, 2, 24), (16, 6, 64), (8, 3, 8)])
         row = 1 + (side * bits + 7) // 8
@@ -124,6 +130,19 @@ def draw_bomb(rng: np.random.Generator) -> tuple[str, bytes]:
         return "tif", b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", len(tags)) + entries + bytes(4)
     header = struct.pack("<IiiHHIIiiII", 40, side, side, 1, 24, 0, 0, 0, 0, 0, 0)
     return "bmp", b"BM" + struct.pack("<IHHI", 54, 0, 0, 54) + header
+
+
+LONG_HEADERS = [  # pieces that may be repeated between the first bytes of a file and its pixels
+    ("JPEG", b"\xff\xe1\xff\xffExif\0\0" + bytes(2**16 - 9)),
+    ("JPEG", b"\xff\xe1\0\x09Exif\0\0x"),
+    ("JPEG", b"\xff\xfe\0\3x"),
+    ("JPEG", b"\xff\xd0"),
+    ("JPEG", b"\xff"),
+    ("PNG", chunk(b"tEXt", b"name\0text")),
+    ("PNG", chunk(b"prVt", b"")),
+    ("GIF", b"!\xfe\1x\0"),
+    ("GIF", b"!\xf9\4\0\0\0\0\0"),
+]
 
 
 def outlines(rng: np.random.Generator, folder: Path) -> Attempt:

@@ -14,6 +14,7 @@ import numpy as np
 
 DIGITS = 60
 MORE_DIGITS = 800  # where 60 do not tell a pivot from 0: numbers of an equation can lie 1e600 apart
+NOTHING = Decimal("1e-50")  # of what cancels: it does so exactly
 SAFE = 15  # digits that a pivot must keep
 FRAME, TRAINED_UNTIL = 2, 20  # seconds
 
@@ -146,12 +147,12 @@ class Answer:
     amplitude: tuple[Decimal, ...]
 
     def error_of(self, field: np.ndarray) -> float:
-        """Return the largest difference from a field of floats, as a share of the largest value."""
+        """Return the largest difference from a field of floats, as a share of the largest value at any time."""
         flat, own = np.asarray(field, float).reshape(-1), self.field.reshape(-1)
         if flat.shape != own.shape or not np.isfinite(flat).all():
             return float("inf")
         with localcontext(prec=DIGITS):
-            size = max(map(abs, own))
+            size = max(*map(abs, own), *self.amplitude)
             gap = max(abs(Decimal(value) - right) for value, right in zip(flat.tolist(), own, strict=True))
             return float(gap / size) if size else float("inf") if gap else 0.0
 
@@ -302,8 +303,9 @@ def weighted(case: Case, source: Any, velocity: Mapping[str, Decimal], delay: De
         for i in CORNERS:
             if not callable(source):
                 test = pixel.test(i, None)
-                for axis, speed in velocity.items():
-                    test += delay * speed * pixel.test(i, axis)  # type: ignore[arg-type]
+                parts = [delay * speed * pixel.test(i, axis) for axis, speed in velocity.items()]  # type: ignore[arg-type]
+                test, size = sum(parts, test), max(map(abs, parts), default=Decimal(0))
+                test = test if abs(test) > NOTHING * size else Decimal(0)  # what is left is the rounding of a root
                 total = test * exact(float(source[row, column]))
             elif case.element == "q1":
                 total = Decimal(0)

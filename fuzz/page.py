@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ GENERATORS = {
     "calls": "`solve_exact`, `system` and `Case` with arguments of any type, shape and size",
     "draws": "`draw` with any arguments; the same seed twice",
     "surrogates": "`verify` against the same assembly, `predict_pattern` of anything",
+    "predictions": "`predict` of cases like those of training against exact solutions, and of anything",
     "generations": "`generate` and `evaluate` with right and odd arguments, and what is stored",
     "pictures": "PNG, GIF, JPEG, TIFF, BMP, WebP: painted, damaged, bombs, no files",
     "outlines": "JSON and GeoJSON: right, degenerate, damaged, deep, huge",
@@ -35,30 +37,9 @@ GENERATORS = {
 }
 
 
-def told_campaign(campaign: Campaign) -> list[str]:
-    """Tell how many inputs of each kind there were, and what became of them."""
-    kept = [name for name in GENERATORS if name in campaign.verdicts]
-    rows = []
-    for name in kept:
-        counts = campaign.verdicts[name]
-        rows.append([f"`{name}`", GENERATORS[name], *(f"{counts.get(verdict, 0):,}" for verdict in VERDICTS)])
-    total: Counter[str] = Counter()
-    for counts in campaign.verdicts.values():
-        total.update(counts)
-    rows.append(["", "all", *(f"{total[verdict]:,}" for verdict in VERDICTS)])
-    limits = campaign.limits
-    told = [
-        "## Fuzzing",
-        f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`python fuzz/campaign.py`, or `make fuzz "
-        "MINUTES=60`), each within "
-        f"{limits['seconds']:g} s and {limits['bytes'] / 1e9:g} GB. *Refused* is one line of a `DisolError`, or exit "
-        "code 2; *traceback* any other exception; *wrong answer* a solution that is off by more than the package says, "
-        "a broken relation, damage that was not noticed, or a right case that was refused; *outside* a change of files "
-        "beside the folder that was named, or code of an input that was run.",
-        table(["generator", "inputs", *VERDICTS], rows),
-        f"The slowest took {campaign.slowest[0]:.1f} s (`{campaign.slowest[1]}`), the largest held "
-        f"{campaign.largest[0] / 1e6:.0f} MB (`{campaign.largest[1]}`).",
-    ]
+def told_campaign(campaign: Campaign, again: Sequence[Campaign] = ()) -> list[str]:
+    """Tell how many inputs of each kind there were, and what became of them; and again, of what has been mended."""
+    told = ["## Fuzzing", told_limits(campaign), *told_counts(campaign)]
     if campaign.findings:
         rows = [
             [
@@ -69,7 +50,50 @@ def told_campaign(campaign: Campaign) -> list[str]:
             for alike, found in sorted(campaign.findings.items(), key=lambda each: -each[1]["count"])
         ]
         told += ["What was found, and the first input that shows it:", table(["", "finding", "see it"], rows)]
+    if again:
+        joined = Campaign(
+            verdicts={name: counts for each in again for name, counts in each.verdicts.items()},
+            **{name: max(getattr(each, name) for each in again) for name in ("longest", "slowest", "largest")},
+        )
+        told.append(
+            "All of that has been mended, and as many inputs of the generators that reach what was changed were run "
+            "once more:"
+        )
+        told += told_counts(joined)
     return told
+
+
+def told_counts(campaign: Campaign) -> list[str]:
+    """Tell the verdicts of each generator, and the extremes."""
+    kept = [name for name in GENERATORS if name in campaign.verdicts]
+    rows = []
+    for name in kept:
+        counts = campaign.verdicts[name]
+        rows.append([f"`{name}`", GENERATORS[name], *(f"{counts.get(verdict, 0):,}" for verdict in VERDICTS)])
+    total: Counter[str] = Counter()
+    for counts in campaign.verdicts.values():
+        total.update(counts)
+    rows.append(["", "all", *(f"{total[verdict]:,}" for verdict in VERDICTS)])
+    return [
+        table(["generator", "inputs", *VERDICTS], rows),
+        f"The slowest took {campaign.slowest[0]:.1f} s (`{campaign.slowest[1]}`), the largest held "
+        f"{campaign.largest[0] / 1e6:.0f} MB (`{campaign.largest[1]}`), the longest message had "
+        f"{campaign.longest[0]:,} letters.",
+    ]
+
+
+def told_limits(campaign: Campaign) -> str:
+    """Tell what was run, and what the verdicts mean."""
+    limits = campaign.limits
+    return (
+        f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`python fuzz/campaign.py`, or `make fuzz "
+        "MINUTES=60`), each within "
+        f"{limits['seconds']:g} s (but for those in which other processes had the processor) and "
+        f"{limits['bytes'] / 1e9:g} GB. *Refused* is one line of a `DisolError`, or exit "
+        "code 2; *traceback* any other exception; *wrong answer* a solution that is off by more than the package says, "
+        "a broken relation, damage that was not noticed, or a right case that was refused; *outside* a change of files "
+        "beside the folder that was named, or code of an input that was run."
+    )
 
 
 def told_kills(results: dict[str, list[dict[str, Any]]]) -> list[str]:
@@ -120,7 +144,7 @@ def told_soak(result: dict[str, Any]) -> list[str]:
 def main(arguments: list[str] | None = None) -> None:
     """Write the page of all results that there are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with campaign, kills and soak")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with campaign, again*, kills and soak")
     parser.add_argument("--write", type=Path, help="the page")
     options = parser.parse_args(arguments)
     files = {name: options.results / f"{name}.json" for name in ("campaign", "kills", "soak")}
@@ -130,7 +154,8 @@ def main(arguments: list[str] | None = None) -> None:
         "from strangers is in [SECURITY.md](../../SECURITY.md).",
     ]
     if files["campaign"].exists():
-        paragraphs += told_campaign(Campaign.read(files["campaign"]))
+        again = [Campaign.read(path) for path in sorted(options.results.glob("again*.json"))]
+        paragraphs += told_campaign(Campaign.read(files["campaign"]), again)
     if files["kills"].exists():
         paragraphs += told_kills(json.loads(files["kills"].read_text()))
     if files["soak"].exists():

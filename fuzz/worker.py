@@ -23,6 +23,7 @@ import numpy as np
 from attempts import Attempt, Generator, WrongAnswer
 
 HEADROOM = 8 * 2**30  # of address space: what is asked for beyond is refused by the system, and counts as memory
+LONGEST_MESSAGE = 2000  # letters
 COLLECTED_EVERY = 50  # inputs: looking at all objects takes longer than most of them
 HACKED = "hacked"  # the file that inputs with code in them write
 BYSTANDERS = {
@@ -48,7 +49,10 @@ def judge(attempt: Attempt) -> dict[str, Any]:
             warnings.simplefilter("ignore")
             attempt.run()
     except DisolError as error:
-        return {"verdict": "refused", "message": len(str(error))}
+        message = str(error)
+        if len(message) > LONGEST_MESSAGE or not message.isprintable():
+            return {"verdict": "traceback", "error": f"a message that is no line: {message[:300]!r}"}
+        return {"verdict": "refused", "message": len(message)}
     except WrongAnswer as error:
         return {"verdict": "wrong answer", "error": str(error)}
     except MemoryError as error:

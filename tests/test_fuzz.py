@@ -2,12 +2,18 @@
 
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+
+import disol
+from disol import DisolError
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "fuzz"))  # scripts, which import each other by name
@@ -19,7 +25,9 @@ import lock  # noqa: E402
 import oracle  # noqa: E402
 import page  # noqa: E402
 import soak  # noqa: E402
+import solving  # noqa: E402
 import worker  # noqa: E402
+from attempts import WrongAnswer  # noqa: E402
 from generators import GENERATORS  # noqa: E402
 from pool import Limits  # noqa: E402
 
@@ -29,6 +37,10 @@ import time
 from pathlib import Path
 from attempts import Attempt, WrongAnswer
 from disol import DisolError
+
+class Lines(DisolError):
+    def __str__(self):
+        return "no\\nno"
 
 def fail(error):
     raise error
@@ -43,6 +55,7 @@ def spoil(folder):
 RUNS = {
     "fine": lambda folder: None,
     "refused": lambda folder: fail(DisolError("no")),
+    "lines": lambda folder: fail(Lines("no")),
     "traceback": lambda folder: fail(KeyError("x")),
     "wrong": lambda folder: fail(WrongAnswer("2 + 2 = 5")),
     "hang": lambda folder: time.sleep(60),
@@ -60,6 +73,7 @@ NUMBERS = {"diffusion": 1.0, "velocity": (0.0, 0.0)}
 VERDICTS = {
     "fine": "ok",
     "refused": "refused",
+    "lines": "traceback",
     "traceback": "traceback",
     "wrong": "wrong answer",
     "hang": "hang",
@@ -83,15 +97,19 @@ def test_every_fault_is_seen_and_the_campaign_goes_on(tmp_path: Path) -> None:
     module.write_text(FAULTS)
     tried = campaign.Campaign()
     limits = Limits(seconds=1.5, bytes=10**9)
-    campaign.fuzz(tried, kept, weights=dict.fromkeys(VERDICTS, 1), inputs=9, limits=limits, module=module, quiet=True)
+    campaign.fuzz(tried, kept, weights=dict.fromkeys(VERDICTS, 1), inputs=10, limits=limits, module=module, quiet=True)
     assert {name: next(iter(counts)) for name, counts in tried.verdicts.items()} == VERDICTS
-    assert tried.found == 7
+    assert tried.found == 8
     again = campaign.Campaign.read(kept)
     assert again == tried
-    campaign.fuzz(again, kept, weights={"fine": 1}, inputs=11, limits=limits, module=module, quiet=True)
+    campaign.fuzz(again, kept, weights={"fine": 1}, inputs=12, limits=limits, module=module, quiet=True)
     assert again.verdicts["fine"] == {"ok": 3}
     text = "\n".join(page.told_campaign(again))
     assert "| 1 | hang: hang: not done after # s at elsewhere | `--only hang 0` |" in text
+    assert "mended" not in text
+    mended = "\n".join(page.told_campaign(tried, [campaign.Campaign(verdicts={"solve": {"ok": 7}})]))
+    assert "once more:\n| generator" in mended
+    assert "| 7 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in mended
 
 
 @pytest.mark.parametrize("name", ["solve", "calls", "draws", "outlines", "ranges", "formulas", "configs"])
@@ -117,6 +135,51 @@ def test_the_oracle_tells_a_system_that_has_no_solution() -> None:
     domain, nowhere = np.ones((2, 2), bool), np.zeros((2, 2), bool)
     case = oracle.Case("poisson", "paper", "q1", domain, (nowhere,), {"source": np.ones((2, 2))}, NUMBERS)
     assert oracle.solve(case) is None
+
+
+def test_what_rounding_does_to_small_diffusion_beside_advection_is_told_or_refused() -> None:
+    domain, held = np.ones((4, 3), bool), np.zeros((4, 3), bool)
+    held[0, 0] = True
+    told = []
+    for exponent in (-12, -9, -8, -7, -4):
+        numbers = {"diffusion": 1.7 * 10.0**exponent, "velocity": (0.3, 0.0)}
+        terms = {"source": np.arange(12.0).reshape(4, 3)}
+        case = oracle.Case("advection-diffusion-high", "paper", "q1", domain, (held,), terms, numbers)
+        for way in ("one", "batched solver"):
+            try:
+                solving.check_case(case, solving.given(case)) if way == "one" else solving.check_batch([case], way)
+                told.append("")
+            except DisolError as error:
+                told.append(str(error))
+    assert told[0]
+    assert not told[-1]
+    assert all("ill-conditioned" in message for message in told if message)
+
+
+def test_a_prediction_that_is_far_off_or_unsound_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model:
+        resolution = 16
+
+        def __init__(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
+            self.change = change
+
+        def predict(self, asked: disol.Case | list[disol.Case] | None = None, **data: Any) -> disol.Solution:
+            exact = disol.solve_exact("poisson", **data) if asked is None else disol.solve_exact(asked)
+            field = self.change(exact.field)
+            return replace(exact, field=field, amplitude=np.abs(field).max() if field.ndim == 3 else exact.amplitude)
+
+    data = {"domain": np.ones((3, 3)), "dirichlet": np.eye(3), "source": np.ones((3, 3))}
+    monkeypatch.setitem(solving.LOADED, "poisson", Model(lambda field: 1.1 * field))
+    solving.check_predicted("poisson", 3, "all", -1e-9)
+    solving.check_any("poisson", data)
+    for change, message in (
+        (lambda field: 1.6 * field, "relative error 0.60"),
+        (lambda field: field + 1e-12, "not 0 outside"),
+        (lambda field: np.nan * field, "not finite"),
+    ):
+        monkeypatch.setitem(solving.LOADED, "poisson", Model(change))
+        with pytest.raises(WrongAnswer, match=message):
+            solving.check_predicted("poisson", 3, "all", -1e-9)
 
 
 def test_growing_memory_and_what_is_left_over_fail_a_soak() -> None:

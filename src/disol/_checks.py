@@ -1,7 +1,8 @@
 """What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
 
-import sys
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -114,12 +115,19 @@ def require_inside(name: str, marked: Mask, domain: Mask) -> None:
         raise DisolError(f"{outside} {name} pixels lie outside the domain. Set them to 0 there, or enlarge the domain.")
 
 
+def flag(name: str, value: object) -> bool:
+    """Read a choice between yes and no."""
+    if not isinstance(value, bool | np.bool_ | int):
+        raise DisolError(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
 def whole_number(name: str, value: object) -> int:
     """Read a number that counts something: an integer from 0 on."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise DisolError(f"{name} must be a whole number, got {value!r}.")
+        raise DisolError(f"{name} must be a whole number, got {shown(value)}.")
     if value < 0:
-        raise DisolError(f"{name} must not be negative, got {value}.")
+        raise DisolError(f"{name} must not be negative, got {shown(value)}.")
     return int(value)
 
 
@@ -139,9 +147,10 @@ def number(name: str, value: Any) -> float:
     """Read a finite number."""
     if not is_number(value):
         raise DisolError(f"{name} must be a number, got {shown(value)}.")
-    if not abs(value) <= sys.float_info.max:  # a whole number may be larger
-        raise DisolError(f"{name} must be finite, got {shown(value)}.")
-    return float(value)
+    with suppress(OverflowError):  # of a whole number
+        if math.isfinite(value):
+            return float(value)
+    raise DisolError(f"{name} must be finite, got {shown(value)}.")
 
 
 def positive_number(name: str, value: object) -> float:
@@ -151,6 +160,13 @@ def positive_number(name: str, value: object) -> float:
     return number(name, value)
 
 
+def steps_per_frame(name: str, value: object) -> int:
+    """Read a number of time steps in 2 s: all steps up to 20 s are kept."""
+    if count(name, value) > 1000:
+        raise DisolError(f"{name} must be at most 1000, got {shown(value)}.")
+    return count(name, value)
+
+
 def poisson_ratio(name: str, value: object) -> float:
     """Read a Poisson's ratio that a stable, compressible solid can have."""
     if not -1 < number(name, value) < 0.5:
@@ -158,8 +174,13 @@ def poisson_ratio(name: str, value: object) -> float:
     return number(name, value)
 
 
+def is_pair(value: Any) -> bool:
+    """Tell whether a value is a list, tuple or array of two."""
+    return isinstance(value, Sequence | np.ndarray) and getattr(value, "ndim", 1) > 0 and len(value) == 2
+
+
 def vector(name: str, value: Any) -> tuple[float, float]:
     """Read two finite numbers, along x and along y."""
-    if not isinstance(value, Sequence | np.ndarray) or len(value) != 2:
-        raise DisolError(f"{name} must be two numbers, (along x, along y), got {value!r}.")
+    if not is_pair(value):
+        raise DisolError(f"{name} must be two numbers, (along x, along y), got {shown(value)}.")
     return number(name, value[0]), number(name, value[1])

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 
 try:
     import fcntl
@@ -29,6 +29,13 @@ INCOMING = "incoming"
 UNFINISHED = ".unfinished-"
 _UNFINISHED_FILE = "-unfinished-"
 NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by this file system
+
+
+def as_path(name: str, value: object) -> Path:
+    """Read a path, which a system may refuse."""
+    if not isinstance(value, str | Path):
+        raise DisolError(f"{name} must be a path, got {shown(value)}.")
+    return Path(value)
 
 
 def read_regular(path: str | Path, most_bytes: int) -> bytes:

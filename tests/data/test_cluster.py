@@ -1,8 +1,11 @@
 """A Dask cluster gives the same file as processes on this machine."""
 
+import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from distributed import LocalCluster
 
 from disol.data import generate, open_store
 from disol.data.cluster import connect
+from disol.errors import DisolError
 
 OPTIONS = {"seed": 4, "resolution": 16, "device": "cpu"}
 
@@ -51,6 +55,25 @@ def test_a_cluster_that_does_not_answer_is_one_clear_error(tmp_path: Path, monke
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_port_that_is_no_scheduler_is_not_waited_for(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disol.data.cluster.PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        held = []  # connections stay open: nothing else is ever said
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    held.append(server.accept()[0])
+                    held[-1].sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(DisolError, match=r"No Dask cluster with a worker answers at 'tcp://127\.0\.0\.1:"):
+            connect(f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        for connection in held:
+            connection.close()
+
+
 def test_a_back_end_without_an_address_is_one_clear_line(tmp_path: Path) -> None:
     command = ["generate", "poisson", "--cases", "4", "--out", str(tmp_path / "cases.h5"), "--backend", "dask"]
     result = subprocess.run([sys.executable, "-m", "disol", *command], capture_output=True, text=True, check=False)
@@ -78,7 +101,7 @@ def wait_until_left(cluster: LocalCluster, clients: set[str]) -> None:
 
 
 def test_a_cluster_without_workers_is_left_again(empty_cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("disol.data.cluster.PATIENCE", 1)
+    monkeypatch.setattr("disol.data.cluster.PATIENCE_WITH_WORKERS", 1)
     before = connected(empty_cluster)
     with pytest.raises(ValueError, match=r"No Dask cluster with a worker answers .*TimeoutError"):
         connect(empty_cluster.scheduler_address)

@@ -85,14 +85,21 @@ def test_resuming_starts_a_file_that_is_missing_and_leaves_a_finished_one_alone(
         ({"problem": "heat", "conventions": "published"}, "heat knows only the conventions 'paper'"),
         ({"resolution": 8}, r"resolution must lie in \[16, 4096\]"),
         ({"device": "tpu"}, "Unknown device 'tpu'"),
+        ({"resume": np.ones(2)}, r"resume must be True or False, got array\(\[1\., 1\.\]\)"),
+        ({"path": 3}, "path must be a path, got 3"),
+        ({"path": "no\0name.h5"}, r"^Cannot write no\?name\.h5: embedded null byte"),
+        ({"path": "no\0folder/cases.h5"}, r"^Cannot write no\?folder/cases\.h5: embedded null byte"),
+        ({"path": "x" * 10**5}, r"^xxx.*x\.\.\.x.*xxx cannot be used: File name too long"),
     ],
 )
 def test_what_cannot_be_generated_is_refused_before_a_file_is_made(
-    change: dict[str, object], message: str, tmp_path: Path
+    change: dict[str, object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"problem": "poisson", "num_cases": 2, "resolution": 16, "workers": 0, **change}
-    with pytest.raises(ValueError, match=message):
-        generate(path=tmp_path / "cases.h5", **asked)
+    monkeypatch.chdir(tmp_path)
+    asked = {"problem": "poisson", "num_cases": 2, "path": "cases.h5", "resolution": 16, "workers": 0, **change}
+    with pytest.raises(DisolError, match=message) as raised:
+        generate(**asked)
+    assert len(str(raised.value)) < 1000
     assert not list(tmp_path.iterdir())
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 import disol
 from disol.data import CaseDataset, StoreSettings, create_store, generate, open_store
+from disol.errors import DisolError
 from disol.evaluation import evaluate
 from disol.evaluation.evaluate import distinct_names
 from disol.evaluation.metrics import METRICS
@@ -278,8 +279,12 @@ def test_wrong_arguments_are_explained(files, tmp_path):
         (heat, files["heat"], {"frames": [2, 3.5]}, "25 frames from 2 s to 50 s, got 3.5"),
         (heat, files["heat"], {"frames": []}, "got none"),
         (heat, files["heat"], {"frames": "last"}, "or 'all', got 'last'"),
+        (heat, files["heat"], {"frames": 2}, "frames must be seconds, such as .* got 2"),
+        (heat, files["heat"], {"frames": ["2"]}, "frames must be a number, got '2'"),
+        (heat, files["heat"], {"frames": [10**400]}, "frames must be finite"),
+        (model, files["poisson"], {"out": [20.0]}, r"out must be a path, got \[20\.0\]"),
     ]:
-        with pytest.raises(ValueError, match=message) as raised:
+        with pytest.raises(DisolError, match=message) as raised:
             evaluate(network, path, **settings)
         assert "\n" not in str(raised.value)
 

@@ -1,6 +1,7 @@
 """Exact solutions are exact: what rounding does to them is estimated, told, and refused where it is too much."""
 
 import warnings
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import mpmath
@@ -12,7 +13,7 @@ from scipy import sparse
 
 import disol
 from disol.fem import ELEMENTS, System, assemble, forms, free_unknowns
-from disol.fem.rounding import LARGEST_ERROR, NOTABLE_ERROR, Refinement, report, sensitivity, settle
+from disol.fem.rounding import LARGEST_ERROR, NOTABLE_ERROR, Refinement, last_places, report, sensitivity, settle
 from disol.fem.solve import DirectSolver
 from disol.grid import CORNERS
 from disol.problems.conventions import CONVENTIONS
@@ -59,6 +60,28 @@ def test_element_matrices_that_are_no_doubles_are_told_so(size, happens):
         settle(np.full((4, 4), size))
 
 
+@pytest.mark.parametrize("ratio", [0.3, -0.9999, -0.9999999])
+def test_the_resistance_to_a_change_of_volume_is_known_to_the_last_place_of_the_largest_stiffness(ratio):
+    stiffness = forms.hooke(1.0, ratio, "stress")
+    exact = 1 / (1 - Fraction(ratio))
+    assert abs(Fraction(stiffness[0, 0]) + Fraction(stiffness[0, 1]) - exact) <= 4 * EPSILON * stiffness.max()
+
+
+def test_last_places_are_changed_where_diffusion_is_small_beside_advection():
+    element = ELEMENTS["q1"](1 / 8)
+
+    def flow(diffusion):
+        return settle(diffusion * forms.diffusion(element) + forms.advection(element, (0.8, -0.6)))
+
+    delicate = flow(1e-6)
+    changes = last_places(delicate)
+    assert len(changes) == 4
+    assert np.abs(changes.sum(axis=2)).max() < 1e-3 * np.abs(changes).max()  # constants feel next to none of it
+    assert EPSILON < np.abs(changes).max() / np.abs(delicate).max() < 100 * EPSILON
+    assert not len(last_places(flow(1.0)))
+    assert not len(last_places(settle(forms.diffusion(element))))
+
+
 def test_residuals_are_known_to_more_digits_than_doubles_have():
     rng = np.random.default_rng(0)
     case = disol.draw("elasticity", 0, 0, resolution=16)
@@ -88,8 +111,10 @@ def solve_precisely(system):
     unknowns = free_unknowns(system.free)
     matrix = assemble(system.mask, system.element_matrix, system.free).toarray()
     load = system.load.reshape(-1)[unknowns]
-    with mpmath.workdps(DIGITS):
-        rows = [[mpmath.mpf(entry) for entry in (*row, own)] for row, own in zip(matrix, load, strict=True)]
+    with localcontext(prec=DIGITS):
+        rows = [
+            [Decimal(entry) for entry in (*row, own)] for row, own in zip(matrix.tolist(), load.tolist(), strict=True)
+        ]
         for place in range(len(rows)):
             pivot = max(range(place, len(rows)), key=lambda row: abs(rows[row][place]))
             rows[place], rows[pivot] = rows[pivot], rows[place]
@@ -99,19 +124,19 @@ def solve_precisely(system):
                     factor = row[place] / rows[place][place]
                     for column in filled:
                         row[column] -= factor * rows[place][column]
-        found = [mpmath.mpf(0)] * len(rows)
+        found = [Decimal(0)] * len(rows)
         for place in reversed(range(len(rows))):
-            known = sum(rows[place][column] * found[column] for column in range(place + 1, len(rows)))
+            known = sum((rows[place][column] * found[column] for column in range(place + 1, len(rows))), Decimal(0))
             found[place] = (rows[place][-1] - known) / rows[place][place]
     return unknowns, found
 
 
 def true_error(nodes, unknowns, exact):
     """Return the largest error relative to the largest value."""
-    with mpmath.workdps(DIGITS):
+    with localcontext(prec=DIGITS):
         largest = max(abs(value) for value in exact)
         found = nodes.reshape(-1)[unknowns].tolist()
-        gaps = (abs(mpmath.mpf(value) - own) for value, own in zip(found, exact, strict=True))
+        gaps = (abs(Decimal(value) - own) for value, own in zip(found, exact, strict=True))
         return float(max(gaps) / largest) if largest else 0.0
 
 
@@ -223,17 +248,17 @@ def test_a_corridor_of_single_pixels_is_solved_to_rounding():
     rough = DirectSolver(matrix).factors.solve(load)
     # Refined with residuals of 60 digits until nothing changes.
     entries = matrix.tocoo()
-    exact = [mpmath.mpf(0)] * len(load)
+    exact = [Decimal(0)] * len(load)
     factors = sparse.linalg.splu(matrix)
-    with mpmath.workdps(60):
-        values = [mpmath.mpf(value) for value in entries.data.tolist()]
+    with localcontext(prec=60):
+        values = [Decimal(value) for value in entries.data.tolist()]
         for _ in range(6):
-            residual = [mpmath.mpf(value) for value in load.tolist()]
+            residual = [Decimal(value) for value in load.tolist()]
             for row, column, value in zip(entries.row.tolist(), entries.col.tolist(), values, strict=True):
                 residual[row] -= value * exact[column]
             correction = factors.solve(np.array([float(value) for value in residual]))
-            exact = [value + mpmath.mpf(own) for value, own in zip(exact, correction.tolist(), strict=True)]
-    assert np.abs(correction).max() < 1e-20 * max(map(abs, exact))
+            exact = [value + Decimal(own) for value, own in zip(exact, correction.tolist(), strict=True)]
+    assert np.abs(correction).max() < 1e-20 * float(max(map(abs, exact)))
     assert true_error(nodes, unknowns, exact) <= 10 * error
     assert error < 1e-13
     plain = np.zeros(system.free.size)
@@ -271,8 +296,8 @@ def test_rounding_the_element_matrix_is_part_of_the_estimate(poisson_ratio):
     numbers = np.full(system.free.size, -1)
     numbers[unknowns] = np.arange(len(unknowns))
     _, rows, columns = system.free.shape
-    with mpmath.workdps(DIGITS):
-        load = [mpmath.mpf(0)] * len(unknowns)
+    with localcontext(prec=DIGITS):
+        load = [Decimal(0)] * len(unknowns)
         for row, column in np.argwhere(system.mask):
             local = [
                 numbers[(component * rows + row + down) * columns + column + right]
@@ -283,7 +308,7 @@ def test_rounding_the_element_matrix_is_part_of_the_estimate(poisson_ratio):
                 for j, trial in enumerate(local):
                     if test >= 0 and trial >= 0:
                         gap = exact[i][j] - Fraction(float(system.element_matrix[i, j]))
-                        load[test] -= mpmath.mpf(gap.numerator) / gap.denominator * found[trial]
+                        load[test] -= Decimal(gap.numerator) / Decimal(gap.denominator) * found[trial]
     change = system.load.copy()
     change.reshape(-1)[unknowns] = [float(value) for value in load]
     changed = System(system.mask, system.element_matrix, system.free, change).solve()

@@ -370,7 +370,13 @@ def test_weights_of_another_kind_are_refused(tmp_path):
 
 def test_a_deep_or_long_card_is_refused_in_one_line(tmp_path):
     save_checkpoint(tmp_path, tiny_model(), "poisson")
-    for content, message in (("[" * 10**5, "must hold JSON"), (" " * 2**21, "at most 1,048,576 were expected")):
+    card = json.loads((tmp_path / CARD).read_text())
+    deep = json.dumps(card | {"model_config": {"attention": json.loads("[" * 400 + "]" * 400)}})
+    for content, message in (
+        ("[" * 10**5, "must hold JSON"),
+        (" " * 2**21, "at most 1,048,576 were expected"),
+        (deep, "deep"),
+    ):
         (tmp_path / CARD).write_text(content)
         with pytest.raises(DisolError, match=message):
             load_checkpoint(tmp_path)

@@ -135,6 +135,12 @@ HEAT_ERRORS = {
     "no initial field": ({"initial": None}, "initial missing"),
     "published": ({"conventions": "published"}, "only the conventions 'paper'"),
     "no steps": ({"steps_per_frame": 0}, "at least 1"),
+    "too many steps": ({"steps_per_frame": 10**9}, "steps_per_frame must be at most 1000, got 1000000000"),
+    "too many steps in all": (
+        {"steps_per_frame": 1000, "times": [2000.0]},
+        r"times must be at most 100,000 time steps of 0\.002 s, got 2000 s",
+    ),
+    "source that underflows": ({"time_scale": 1e-250, "source_strength": 1e-110}, "load underflows.* Use other units"),
     "negative scale": ({"time_scale": -1.0}, "time_scale must be positive"),
 }
 
@@ -179,6 +185,14 @@ DRAW_ERRORS = {
     "a shape and all": ({"shift": "all,shape:arrow"}, r"no random hole.*shape:arrow\+hole"),
     "two shapes": ({"shift": "shape:arrow,shape:star"}, "one shape, got 'arrow' and 'star'"),
     "shift of another kind": ({"shift": 3}, "A shift is a name"),
+    "endless size": ({"shift": {"topology": 10**400}}, "The size of 'topology' must be finite, got 1000"),
+    "endless sizes": ({"shift": {"topology": (0.1, 10**400)}}, "The size of 'topology' must be finite, got 1000"),
+    "size without axes": ({"shift": {"topology": np.array(3)}}, r"a pair of numbers, got array\(3\)"),
+    "endless seed": ({"seed": -9 * 10**4400}, "seed must not be negative, got a int that is too long to show"),
+    "endless grid": ({"resolution": 9 * 10**4400}, r"must lie in \[16, 4096\], got a int that is too long to show"),
+    "endless shift": ({"shift": [9 * 10**4400]}, "A shift is a name"),
+    "endless alpha": ({"alpha": 9 * 10**4400}, r"alpha must lie in \[0, 1\], got a int that is too long to show"),
+    "very long shift": ({"shift": "x" * 10**5}, r"Unknown shift 'xxx.*xxx\.\.\.xxx.*xxx'\. The shifts are topology"),
     "conventions": ({"conventions": "mine"}, "paper, published"),
     "alpha": ({"alpha": 1.5}, "alpha must lie in"),
 }
@@ -189,6 +203,7 @@ def test_a_case_that_cannot_be_drawn_is_one_clear_error(change, message):
     with pytest.raises(ValueError, match=message) as raised:
         disol.draw("poisson", **change)
     assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 1000
 
 
 def test_an_unknown_problem_is_an_error_that_lists_the_known_ones():
@@ -295,6 +310,11 @@ def test_values_that_cannot_be_shown_or_compared_are_refused_in_a_line():
         disol.generate("poisson", 2, "never.h5", shift=several)
     with pytest.raises(disol.DisolError, match="Unknown device"):
         disol.generate("poisson", 2, "never.h5", device=several)
+    for velocity in (huge, np.array(3), [1], [1, 2, 3], np.ones((1, 2))):
+        with pytest.raises(disol.DisolError, match=r"velocity must be two numbers, \(along x, along y\), got"):
+            disol.solve_exact("poisson", **terms, velocity=velocity)
+    with pytest.raises(disol.DisolError, match=r"A trained network is the name of a shipped model, .* got a int"):
+        disol.load(huge)
     with pytest.raises(disol.DisolError, match="scheduler must be the address of a Dask scheduler, got 3"):
         disol.generate("poisson", 2, "never.h5", scheduler=3)
 

@@ -102,6 +102,7 @@ def test_a_wrong_override_is_explained(override: str, message: str) -> None:
         ("problem = 'heat'", r"is for the problem 'heat', not 'poisson'"),
         ("recipe = 'slow'", r"Unknown recipe 'slow'. Use one of fast, published"),
         ("[train", r"must be TOML, but"),
+        ("a." * 10**5 + "b = 1", r"has a line of more than 1000 dots"),
     ],
 )
 def test_a_wrong_file_is_explained(tmp_path: Path, content: str, message: str) -> None:

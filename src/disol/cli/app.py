@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import disol
-from disol.errors import DisolError
+from disol.errors import DisolError, one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -118,7 +118,7 @@ def find_options(arguments: Sequence[str]) -> dict[str, str]:
 
 def tell(message: object, label: Literal["error", "note"] | None = None) -> None:
     """Print a message in one line, without what a terminal would obey; an error goes to standard error."""
-    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(str(message).split()))
+    line = one_line(str(message))
     if label is not None:
         line = typer.style(f"{label}:", fg="red" if label == "error" else "yellow") + f" {line}"
     typer.echo(line, err=label == "error", color=False if "NO_COLOR" in os.environ else None)

@@ -1,7 +1,9 @@
 """Workers on other machines: the same tasks in order, done by a Dask cluster."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, TypeVar
@@ -13,7 +15,8 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _WAITING_PER_THREAD = 3  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
-PATIENCE = 20  # seconds to wait for the scheduler and its first worker
+PATIENCE = 5  # seconds to wait for the scheduler
+PATIENCE_WITH_WORKERS = 20  # seconds to wait for the first worker
 
 
 def in_order_on_cluster(
@@ -47,10 +50,12 @@ def connect(scheduler: str) -> Any:
         raise DisolError("A cluster needs Dask, which is not installed. Run pip install 'disol[cluster]'.") from None
     with ExitStack() as stack:
         try:
+            with ThreadPoolExecutor(max_workers=1) as thread:  # of its own, for a notebook has a loop already
+                thread.submit(asyncio.run, _greet(distributed, scheduler)).result()
             client = distributed.Client(scheduler, timeout=PATIENCE)
             stack.callback(client.close)
-            client.wait_for_workers(1, timeout=PATIENCE)
-        except (OSError, ValueError) as error:
+            client.wait_for_workers(1, timeout=PATIENCE_WITH_WORKERS)
+        except (OSError, ValueError, MemoryError) as error:  # the last of what speaks another protocol
             raise DisolError(
                 f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
                 "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
@@ -69,6 +74,12 @@ def connect(scheduler: str) -> Any:
             )
         stack.pop_all()  # whoever asked for the client closes it
     return client
+
+
+async def _greet(distributed: Any, scheduler: str) -> None:
+    """Require an answer in time: a client would wait without end for a port that is open but silent."""
+    connection = await asyncio.wait_for(distributed.core.connect(scheduler, timeout=PATIENCE), PATIENCE)
+    connection.abort()
 
 
 def _worker_version() -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from disol import _checks as checks
-from disol._files import written_whole
+from disol._files import as_path, written_whole
 from disol._progress import ProgressBar, shown_progress
 from disol._terms import TIMES
 from disol.data.backends import Backend, choose_backend, stack_rows, stored_case
@@ -96,7 +96,7 @@ def generate(
     `shift` is as for `draw`, or "shapes": the cases take the named shapes with holes in turn.
     """
     started = time.monotonic()
-    num_cases, path = checks.count("num_cases", num_cases), Path(path)
+    num_cases, path = checks.count("num_cases", num_cases), as_path("path", path)
     workers = usable_cores() if workers is None else checks.whole_number("workers", workers)
     chunk = None if chunk is None else checks.count("chunk", chunk)
     recipe = read_recipe(problem, seed, shift, conventions, resolution)
@@ -105,7 +105,7 @@ def generate(
         chunk = choose_chunk(backend, count_case_bytes(settings, get_encodings(recipe.problem)))
     if scheduler is not None:
         connect(scheduler).close()  # a cluster that does not answer must not leave an empty file
-    resumes = resume and os.path.exists(path)  # Path.exists fails for names that are too long
+    resumes = checks.flag("resume", resume) and os.path.exists(path)  # Path.exists fails for names that are too long
     with resume_store(path, settings) if resumes else create_store(path, settings, recipe.problem) as writer:
         done = writer.store.num_done
         chunks = _cut(range(done, num_cases), chunk)
@@ -174,7 +174,7 @@ def write_cases(
     The first 80 % of the cases are for training. In the place of a shift the file has "own:" and its name, so that
     evaluation can tell one such file from another.
     """
-    target, problem = Path(path), find_problem(problem)
+    target, problem = as_path("path", path), find_problem(problem)
     conventions, workers = find_conventions(conventions, problem), checks.whole_number("workers", workers)
     if os.path.lexists(target):
         raise DisolError(f"{target} exists already. Remove it, or choose another path.")

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from disol._files import require_regular
+from disol._files import as_path, require_regular
 from disol.data.layout import Arrays
 from disol.data.packing import get_encodings
 from disol.errors import DisolError
@@ -26,7 +26,7 @@ def read_released(path: str | Path, problem: str | Problem) -> Arrays:
 
     The pattern is [case, field, height, width], or [case, frame, field, height, width] for a transient problem.
     """
-    path, problem = Path(path), find_problem(problem)
+    path, problem = as_path("path", path), find_problem(problem)
     content = _load_tensors(path)
     keys = next((keys for keys in _LAYOUTS if content.keys() >= {*keys}), None)
     if keys is None:

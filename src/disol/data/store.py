@@ -13,6 +13,7 @@ from jaxtyping import Int, Shaped
 
 from disol._files import (
     NOT_SUPPORTED,
+    as_path,
     drop_unfinished,
     finish,
     map_regular,
@@ -34,7 +35,7 @@ from disol.data.layout import (
 )
 from disol.data.packing import get_encodings
 from disol.data.recipe import SPLITS, StoreSettings
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.problems import Problem
 from disol.problems.table import find_problem
 
@@ -75,7 +76,7 @@ class Store:
     def positions(self, split: str = "all") -> Int[np.ndarray, " case"]:
         """Return where the complete cases of a split are."""
         if split != "all" and split not in SPLITS:
-            raise DisolError(f"Unknown split {split!r}. Use one of {', '.join([*SPLITS, 'all'])}.")
+            raise DisolError(f"Unknown split {shown(split)}. Use one of {', '.join([*SPLITS, 'all'])}.")
         codes = self.read(slice(None), "split")["split"]
         return np.arange(len(codes)) if split == "all" else np.flatnonzero(codes == SPLITS.index(split))
 
@@ -201,13 +202,15 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
 
     problem   whose terms say how channels are kept; unless given, that of the package which the settings name
     """
-    path, known = Path(path), find_problem(settings.problem if problem is None else problem)
+    path, known = as_path("path", path), find_problem(settings.problem if problem is None else problem)
     encodings = get_encodings(known)
     if tuple(known.channels) != settings.channels:
         raise DisolError(
             f"{known.name} has the channels {', '.join(known.channels)}, but the settings of the file have "
             f"{', '.join(settings.channels)}."
         )
+    if "\0" in str(path):
+        raise DisolError(f"Cannot write {path}: embedded null byte. Choose another path.")
     if os.path.lexists(path):
         raise DisolError(f"{path} exists already. Resume it, remove it, or choose another path.")
     try:
@@ -233,7 +236,8 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
 
 def open_store(path: str | Path, *, unfinished: bool = False) -> Store:
     """Open a file for reading; one whose generation has not finished only if asked for."""
-    store = Store(Path(path), *read_layout(Path(path)))
+    path = as_path("path", path)
+    store = Store(path, *read_layout(path))
     done, total = store.num_done, store.settings.num_cases
     if done < total and not unfinished:
         raise DisolError(f"{path} holds {done} of its {total} cases. Resume its generation, then read it.")

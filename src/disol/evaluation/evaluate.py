@@ -15,10 +15,11 @@ from jaxtyping import Int
 
 from disol import _checks as checks
 from disol._devices import find_device
+from disol._files import as_path
 from disol._progress import shown_progress
 from disol.data import Store, StoreSettings, open_store
 from disol.data.recipe import SPLITS
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.evaluation.results import Evaluation, FileEvaluation
 from disol.models.pretrained import find_folder
 from disol.problems import Problem
@@ -70,6 +71,7 @@ def evaluate(
     chosen_frames = [_choose_frames(store, frames) for store in stores]
     if split is not None:
         stores[0].positions(split)  # refuses an unknown one
+    out = None if out is None else as_path("out", out)
     if out is not None and os.path.exists(out) and not os.path.isdir(out):
         raise DisolError(f"Results go into a folder, but {out} is a file.")
     own = None if problem is None else find_problem(problem)
@@ -178,12 +180,13 @@ def _choose_frames(store: Store, asked: Sequence[float] | str | None) -> list[in
         return [0]
     if asked is None:
         asked = [time for time in SHOWN_TIMES if time in stored] or "all"
-    if isinstance(asked, str):
-        if asked != "all":
-            raise DisolError(f"frames must be seconds, such as [2, 20, 50], or 'all', got {asked!r}.")
+    if isinstance(asked, str) and asked == "all":
         return list(range(len(stored)))
+    if isinstance(asked, str) or not np.iterable(asked):
+        raise DisolError(f"frames must be seconds, such as [2, 20, 50], or 'all', got {shown(asked)}.")
+    asked = [checks.number("frames", time) for time in asked]
     missing = [f"{time:g}" for time in asked if time not in stored]
-    if missing or not len(asked):
+    if missing or not asked:
         span = f"{len(stored)} frames from {stored[0]:g} s to {stored[-1]:g} s"
         raise DisolError(f"{store.path} has {span}, got {', '.join(missing) or 'none'}.")
     return [stored.index(time) for time in asked]

@@ -58,7 +58,7 @@ def hooke(young: float, poisson: float, plane: Literal["strain", "stress"]) -> F
     if plane == "strain":
         first = young * poisson / ((1 + poisson) * (1 - 2 * poisson))
     else:
-        first = young * poisson / (1 - poisson**2)
+        first = young * poisson / ((1 + poisson) * (1 - poisson))
     direct = first + 2 * shear
     return np.array([[direct, first, 0.0], [first, direct, 0.0], [0.0, 0.0, shear]])
 

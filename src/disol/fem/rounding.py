@@ -40,6 +40,8 @@ LARGEST_RATE = 0.5  # of the size of a correction to that of the one before
 WELL_CONDITIONED = 1e-12
 UNREFINED_ERROR = 300.0  # of a solution beside that of the known one
 GOLDEN = 0.618033988749895  # multiples of it fill an interval evenly
+NOTABLE_DIFFUSION = 1e-2  # of advection, pixel by pixel
+CHANGES = 4  # of the last places of an element matrix that are tried
 
 Matrix = Float[np.ndarray, "local local"]
 
@@ -72,7 +74,8 @@ def sensitivity(matrix: Matrix) -> float:
     """Return by how much the last place of the entries of a settled, symmetric element matrix changes solutions.
 
     ε σ_max / σ_min, over all that strains a pixel: large where a material hardly changes its volume. What does not
-    strain it would be magnified by the whole domain, were it not exact; without symmetry the bound is far too large.
+    strain it would be magnified by the whole domain, were it not exact. Without symmetry the bound is far too large,
+    and the change itself is solved for: see `last_places`.
     """
     if not np.array_equal(matrix, matrix.T):
         return 0.0
@@ -80,6 +83,21 @@ def sensitivity(matrix: Matrix) -> float:
     sizes = np.abs(np.linalg.eigvalsh(strains @ matrix @ strains.T))
     largest = sizes.max()
     return float(EPSILON * largest / sizes[sizes > 16 * EPSILON * largest].min(initial=largest))
+
+
+def last_places(matrix: Matrix) -> Float[np.ndarray, "change local local"]:
+    """Return some changes of the last places of a settled element matrix whose diffusion is small beside its advection.
+
+    Rounding their sum changes diffusion notably, and the solution with it. There are none if the matrix is symmetric,
+    or diffusion keeps nearly all of its digits.
+    """
+    strains, largest = _strains(len(matrix) // len(CORNERS)), np.abs(matrix).max()
+    diffusion = np.linalg.eigvalsh(strains @ (matrix + matrix.T) @ strains.T) / 2
+    if np.array_equal(matrix, matrix.T) or diffusion.min() > NOTABLE_DIFFUSION * largest:
+        return np.empty((0, *matrix.shape))
+    mixed = np.cos(2 * np.pi * GOLDEN * np.arange(CHANGES * len(matrix) * len(strains)))
+    changes = 4 * mixed.reshape(CHANGES, -1, len(strains)) @ strains
+    return np.ldexp(changes, int(exponent_of(largest)) - MATRIX_BITS)  # constants feel none of it
 
 
 @cache

@@ -20,6 +20,7 @@ from disol.fem.rounding import (
     GOLDEN,
     NOTABLE_ERROR,
     Refinement,
+    last_places,
     leading_part,
     report,
     require_range,
@@ -112,13 +113,16 @@ class System:
         if loaded:
             # Powers of two scale exactly, and keep all that is computed far from overflow and underflow.
             exponent = int(exponent_of(np.abs(self.element_matrix).max()))
-            solver = DirectSolver(assemble(self.mask, np.ldexp(self.element_matrix, -exponent), self.free))
+            scaled = np.ldexp(self.element_matrix, -exponent)
+            solver = DirectSolver(assemble(self.mask, scaled, self.free))
+            changes = [assemble(self.mask, change, self.free) for change in last_places(scaled)]
             for number in loaded:
                 unit = int(exponent_of(np.abs(vectors[number]).max()))
                 solution, error = solver.solve_and_estimate(np.ldexp(vectors[number], -unit))
                 require_range(np.abs(solution).max(), unit - exponent)
                 solutions[number, unknowns] = np.ldexp(solution, unit - exponent)
-                errors.append(error)
+                changed = (np.abs(solver.factors.solve(change @ solution)).max() for change in changes)
+                errors.append(error + max(changed, default=0.0) / np.abs(solution).max())
         return list(solutions.reshape(-1, *self.free.shape)), max(errors)
 
     def _march(self, steps: Sequence[int]) -> tuple[Float[np.ndarray, "frame component rows columns"], float]:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Float32, UInt8
 from PIL import Image, UnidentifiedImageError
+from PIL.JpegImagePlugin import MARKER
 from PIL.TiffImagePlugin import TiffImageFile
 
 from disol._files import read_regular
@@ -25,7 +26,9 @@ Mask = Bool[np.ndarray, "height width"]
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
 MOST_PIXELS = 4096  # along a side
 MOST_BYTES = 2**25
-MOST_SEGMENTS = 20_000  # of a PNG or JPEG file; some hundreds are usual, and decoders take long for millions
+MOST_SEGMENTS = 20_000  # of a PNG or JPEG, comments of a GIF; hundreds are usual, decoders take long for millions
+MOST_EXIF = 100  # segments of a JPEG file, which are joined one by one; one or two are usual
+JPEG_SCAN = 0xFFDA
 MOST_SCANS = 200  # of a JPEG file, each over all its pixels; progressive ones have about ten
 MOST_CROSSINGS = 200_000  # of the edge of the ink between pixels
 SPECK = 0.25  # of a pixel of the grid: smaller loops are not traced
@@ -149,14 +152,33 @@ def _require_few_segments(content: bytes) -> None:
     if content.startswith(b"\xff\xd8"):
         if content.count(b"\xff\xda") > MOST_SCANS:
             raise ValueError(f"it has more than {MOST_SCANS} scans")
+        if content.count(b"Exif\0\0") > MOST_EXIF:
+            raise ValueError(f"it has more than {MOST_EXIF} segments of EXIF")
         segments = sum(1 for _ in re.finditer(rb"\xff[^\x00\xd0-\xd7\xff]", content))  # other than in pixels
+        segments = max(segments, _count_steps(content))
     elif content.startswith(b"\x89PNG"):
         place = 8
         while place + 4 <= len(content) and segments <= MOST_SEGMENTS:
             place += 12 + int.from_bytes(content[place : place + 4], "big")
             segments += 1
+    elif content.startswith(b"GIF8"):
+        segments = content.count(b"!\xfe")  # comments, and a few pixels that look like them
     if segments > MOST_SEGMENTS:
         raise ValueError(f"it has more than {MOST_SEGMENTS} segments")
+
+
+def _count_steps(content: bytes) -> int:
+    """Count the segments before the first scan of a JPEG file, and the bytes between them, up to a few too many."""
+    place, steps = 2, 0
+    while steps <= MOST_SEGMENTS and place + 4 <= len(content):
+        code = int.from_bytes(content[place : place + 2], "big")
+        if code == JPEG_SCAN:
+            break
+        if code in MARKER and MARKER[code][2] is not None:  # with a length
+            place += int.from_bytes(content[place + 2 : place + 4], "big")
+        place += 2 if code in MARKER else 1
+        steps += 1
+    return steps
 
 
 def _require_plain(picture: Image.Image) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from disol._checks import is_number
-from disol._files import read_regular
+from disol._files import as_path, read_regular
 from disol.errors import DisolError, shown
 from disol.geometry.curve import Curve, Geometry, fill
 from disol.grid import Grid
@@ -33,7 +33,7 @@ def read_outline(path: str | Path) -> tuple[Geometry, bool]:
     An outline inside the unit square is used as it is. Any other is moved and scaled, x and y alike, so that it
     fills the square up to a margin of 5 %.
     """
-    outer, *holes = read_polygons(Path(path))
+    outer, *holes = read_polygons(as_path("path", path))
     low, high = outer.min(axis=0), outer.max(axis=0)
     for number, points in enumerate(holes, start=1):
         # Pixels alone would not tell: those of the square know nothing of what lies beside it.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CARD = "config.json"
 FORMAT = "disol checkpoint 1"
 MOST_BYTES = 2**20  # of a `config.json`
+DEEPEST = 50  # lists and objects of JSON within each other
 LARGEST_SIDE = 2**14  # pixels along a side of the grids that a network was trained on
 
 
@@ -181,9 +182,16 @@ def is_checkpoint(folder: Path) -> bool:
 def read_json(content: bytes, source: object) -> Any:
     """Read JSON, or say that it is none."""
     try:
-        return json.loads(content)
+        value = json.loads(content)
     except (ValueError, RecursionError):
         raise DisolError(f"{source} must hold JSON, but is damaged. Copy it again.") from None
+    level = [value]
+    for _ in range(DEEPEST):
+        nested = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [item for items in nested for item in items]
+    if level:
+        raise DisolError(f"{source} must not be nested more than {DEEPEST} deep. Copy it again.")
+    return value
 
 
 def as_json(where: str, value: Any) -> Any:

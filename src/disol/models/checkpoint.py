@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from disol._checks import count, is_number
-from disol._files import read_current, write_together
+from disol._files import as_path, read_current, write_together
 from disol._terms import ChannelLayout
 from disol.errors import DisolError, listed, shown
 from disol.models.base import Predicts, fill
@@ -150,7 +150,7 @@ def save_checkpoint(
     model            of a network of one's own: what it was built from, if not its class
     model_settings   of a network of one's own: the settings that its class was called with
     """
-    folder = Path(path)
+    folder = as_path("path", path)
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise DisolError(f"A checkpoint is a folder, but {folder} is a file. Choose another path.")
     equation = find_problem(problem)
@@ -181,7 +181,7 @@ def load_checkpoint(
     model     of a network of one's own: its class, an object to copy, or "package.module:Name" of either
     state     read the state of the training run, too
     """
-    folder = Path(path)
+    folder = as_path("path", path)
     for _ in range(MOST_TRIES):
         card = read_card(folder)
         equation = card.find_problem(folder / CARD, problem)

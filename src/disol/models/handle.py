@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 from torch import nn
 
 from disol._checks import count
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.models.base import Network, require_fit
 from disol.models.card import Card
 from disol.models.checkpoint import Checkpoint, load_checkpoint
@@ -55,7 +55,7 @@ def resolve(
     if not isinstance(handle, nn.Module):
         raise DisolError(
             "A trained network is the name of a shipped model, the folder of a run, what disol.load returns, or an "
-            f"nn.Module, got {handle!r}."
+            f"nn.Module, got {shown(handle)}."
         )
     if problem is None:
         if not isinstance(handle, Network):

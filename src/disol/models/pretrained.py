@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
@@ -25,7 +25,7 @@ def find_folder(model: str | Path) -> Path:
     no model has that name.
     """
     if not isinstance(model, str | Path):
-        raise DisolError(f"A model is a name or a folder, got {model!r}.")
+        raise DisolError(f"A model is a name or a folder, got {shown(model)}.")
     if isinstance(model, str) and is_shipped(model):
         return PRETRAINED / model
     separators = {os.sep, os.altsep or os.sep}

@@ -9,7 +9,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from disol._files import read_regular
+from disol._files import as_path, read_regular
 from disol.errors import DisolError, listed, shown
 from disol.models.base import Weights, fill
 from disol.models.disol import DiSOL
@@ -59,7 +59,7 @@ def import_published(path: str | Path, problem: str | Problem | None = None) -> 
     The settings follow from the shapes; a `.json` or `model_cfg.json` beside the weights must agree with them.
     The problem follows from the number of channels unless it is given.
     """
-    source = Path(path)
+    source = as_path("path", path)
     weights = _rename(_read_weights(source), source)
     try:
         config = _infer_config(weights)

@@ -16,7 +16,7 @@ from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.models.settings import (
     LARGEST,
     DeepONetConfig,
@@ -212,7 +212,7 @@ def _find_own(model: Any) -> Any:
     if torch is None or not issubclass(cls, torch.nn.Module):
         raise DisolError(
             f"A model is one of {', '.join(MODELS)}, an nn.Module class or object, or 'package.module:Name' of one, "
-            f"got {model!r}."
+            f"got {shown(model)}."
         )
     name = describe_model(cls)
     return name if isinstance(model, type) and name in MODELS else model

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
 from disol._terms import FORCE, TIMES, ChannelLayout, FieldKind, Kind
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.fem import ELEMENTS, System
 from disol.fields import is_function
 from disol.geometry import Geometry, Raster
@@ -141,7 +141,7 @@ class Case:
         side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
         if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
             raise DisolError(
-                f"resolution must lie in [{SMALLEST_RESOLUTION}, {LARGEST_RESOLUTION}], got {side}. "
+                f"resolution must lie in [{SMALLEST_RESOLUTION}, {LARGEST_RESOLUTION}], got {shown(side)}. "
                 f"Use {max(problem.resolution, SMALLEST_RESOLUTION)}."
             )
         mixture = shifted(shift, alpha, elastic=any(term.kind is FORCE for term in problem.terms))

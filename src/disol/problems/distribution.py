@@ -8,7 +8,7 @@ import numpy as np
 
 from disol._checks import is_number
 from disol._mixture import Mixture
-from disol.errors import DisolError
+from disol.errors import DisolError, shown
 from disol.fields import HIGH_FREQUENCY, IN_DISTRIBUTION, RandomField
 from disol.geometry import Geometry, Segment, draw_geometry, named_shape
 from disol.problems import broad, released
@@ -141,7 +141,9 @@ def read_shift(shift: Shift) -> dict[str, Size | None]:
     if isinstance(shift, Mapping):
         return {str(factor): read_size(str(factor), size) for factor, size in shift.items()}
     if not isinstance(shift, str):
-        raise DisolError(f"A shift is a name, a mapping of names to sizes or None, got {shift!r}. Pass one of these.")
+        raise DisolError(
+            f"A shift is a name, a mapping of names to sizes or None, got {shown(shift)}. Pass one of these."
+        )
     factors: dict[str, Size | None] = {}
     for part in shift.split(","):
         name, equals, size = part.strip().partition("=")
@@ -169,7 +171,7 @@ def names_a_shape(shift: Shift) -> bool:
 def shifted(shift: Shift, alpha: float = 0.8, elastic: bool = False) -> Mixture[Distribution]:
     """Return the distributions a shift leads to, of elastic bodies or of scalar fields; mostly there is one."""
     if not is_number(alpha) or not 0 <= alpha <= 1:
-        raise DisolError(f"alpha must lie in [0, 1], got {alpha!r}. The training outlines use 0.8.")
+        raise DisolError(f"alpha must lie in [0, 1], got {shown(alpha)}. The training outlines use 0.8.")
     distribution, factors = Distribution(domain=RandomDomain(float(alpha))), read_shift(shift)
     for name in sorted(factors, key=lambda name: name in FACTORS):  # these last: their own sizes are to hold
         if name in FACTORS:

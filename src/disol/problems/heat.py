@@ -9,6 +9,7 @@ from jaxtyping import Float
 from disol import _checks as checks
 from disol._arrays import Array
 from disol._terms import DOMAIN, INITIAL, SOURCE, SUPPORT, TIMES, Term
+from disol.errors import DisolError
 from disol.fem import Element, consistent_load, forms
 from disol.fem.cut_forms import ComponentSource, Form, diffusive
 from disol.problems.conventions import Conventions
@@ -41,7 +42,7 @@ class HeatProblem(TransientProblem):
     parameters: ClassVar = {
         "time_scale": checks.positive_number,
         "source_strength": checks.number,
-        "steps_per_frame": checks.count,
+        "steps_per_frame": checks.steps_per_frame,
     }
     is_homogeneous: ClassVar = True
     known_conventions: ClassVar = ("paper",)  # no released heat data could be checked
@@ -68,7 +69,10 @@ class HeatProblem(TransientProblem):
         """δ s g ∫ Nᵢ f."""
         del conventions
         load = consistent_load(element, forms.galerkin_test(element), terms["domain"], terms["source"])
-        return self.step * self.time_scale * self.source_strength * load[..., None, :, :]
+        factor = self.step * self.time_scale * self.source_strength
+        if factor == 0 and self.source_strength != 0:
+            raise DisolError("The load underflows in double precision. Use other units.")
+        return factor * load[..., None, :, :]
 
 
 HEAT = HeatProblem("heat", "∂U/∂t = s (ΔU + g f)", resolution=128)

@@ -30,6 +30,7 @@ Mask = Bool[Array, "*batch height width"]
 FRAME = 2.0  # seconds between the frames that a transient problem is stored at
 TRAINED_UNTIL = 20.0  # seconds; amplitudes and the time channel are measured against it
 STORED_UNTIL = 50.0
+MOST_STEPS = 100_000
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ class TransientProblem(Problem):
 
     steps_per_frame: int = 1
 
-    parameters: ClassVar = {"steps_per_frame": checks.count}
+    parameters: ClassVar = {"steps_per_frame": checks.steps_per_frame}
 
     @property
     def step(self) -> float:
@@ -233,8 +234,13 @@ class TransientProblem(Problem):
         return checked
 
     def require_steps(self, times: Sequence[float]) -> None:
-        """Require times that backward Euler meets."""
+        """Require times that backward Euler meets, and not too late for its steps."""
         steps = np.asarray(times) / self.step
+        if steps.max() > MOST_STEPS:
+            raise DisolError(
+                f"times must be at most {MOST_STEPS:,} time steps of {self.step:g} s, got {max(times):g} s. "
+                "Ask for earlier ones, or lower steps_per_frame."
+            )
         if np.abs(steps - np.round(steps)).max() > 1e-9 * max(1.0, steps.max()):
             raise DisolError(
                 f"times must be multiples of the time step, {self.step:g} s, got {list(times)}. "

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
-from disol._checks import is_number
-from disol.errors import DisolError
+from disol._checks import is_number, is_pair, number
+from disol.errors import DisolError, shown
 
 Size = float | int | tuple[float | int, float | int]
 
@@ -15,10 +13,10 @@ def read_size(factor: str, size: Any) -> Size | None:
     if size is None:
         return None
     if is_number(size):
-        return float(size)
-    if isinstance(size, tuple | list | np.ndarray) and len(size) == 2 and all(map(is_number, size)):
-        return float(size[0]), float(size[1])
-    raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {size!r}. Give one of these.")
+        return number(f"The size of {shown(factor)}", size)
+    if is_pair(size) and all(map(is_number, size)):
+        return number(f"The size of {shown(factor)}", size[0]), number(f"The size of {shown(factor)}", size[1])
+    raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {shown(size)}. Give one of these.")
 
 
 def parse_size(factor: str, text: str) -> Size:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from disol._arrays import Array, is_tensor, to_numpy
-from disol._files import written_whole
+from disol._files import as_path, written_whole
 from disol.errors import DisolError
 from disol.problems.case import Case
 from disol.problems.normalisation import Normalisation
@@ -180,7 +180,7 @@ def save_arrays(
 
     directed   names of components of vectors, besides the fields and terms of the problem
     """
-    target = Path(path)
+    target = as_path("path", path)
     ending = target.suffix.lower()
     if ending not in (".npz", ".vtu"):
         raise DisolError(f"A solution is saved as .npz or .vtu, got {target.name!r}.")

@@ -10,7 +10,15 @@ from torch import Tensor
 
 from disol._arrays import exponent_of, ldexp
 from disol.errors import DisolError
-from disol.fem.rounding import EPSILON, GOLDEN, NOTABLE_ERROR, WELL_CONDITIONED, Refinement
+from disol.fem.rounding import (
+    EPSILON,
+    GOLDEN,
+    NOTABLE_ERROR,
+    SMALLEST_NORMAL,
+    WELL_CONDITIONED,
+    Refinement,
+    last_places,
+)
 from disol.fem.solve import LARGEST_BACKWARD_ERROR
 from disol.solvers import nested_dissection
 from disol.solvers.fronts import Elimination
@@ -102,7 +110,11 @@ class CheckedSolver:
             # Each case by itself: one that is beyond help must not keep the others from theirs.
             accepted = refinement.accept(largest(correction), largest(nodes))
             nodes = torch.where(accepted[:, None, None, None], nodes + correction, nodes)
-        return nodes, refinement.error
+        error, sizes = refinement.error, largest(nodes).clamp(min=SMALLEST_NORMAL)
+        for change in torch.from_numpy(last_places(self.operator.element_matrix.cpu().numpy())):
+            changed = largest(self._solve(self.operator.with_matrix(change).apply(nodes)))
+            error = error.maximum(refinement.error + changed / sizes)
+        return nodes, error
 
     def measure_steps(self, mass: DiscreteOperator) -> tuple[PerCase, PerCase]:
         """Return by how much rounding changes a step of time, and the share of an error that a step keeps."""

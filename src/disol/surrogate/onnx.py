@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from disol._files import written_whole
+from disol._files import as_path, written_whole
 from disol.errors import DisolError
 from disol.models import Checkpoint
 from disol.models.handle import Handle, resolve
@@ -37,7 +37,7 @@ def export_onnx(
     what these are (`channels`, `fields`, `predicts`, `problem`, `parameters`, `conventions`, `normalisation`,
     `resolution`, `model`, `package_version`): texts as they are, anything else as JSON.
     """
-    target = Path(path)
+    target = as_path("path", path)
     if target.suffix != ".onnx":
         raise DisolError(f"An ONNX file must end in .onnx, got {target.name!r}.")
     onnx = require("onnx")

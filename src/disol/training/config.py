@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from disol._checks import number
-from disol._files import read_regular
+from disol._files import as_path, read_regular
 from disol.errors import DisolError, listed, shown
 from disol.models.settings import check_setting
 from disol.problems.problem import FRAME, TRAINED_UNTIL
@@ -27,6 +27,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 CompileMode = Literal["auto", "off", "on", "graphs"]
 
 MOST_BYTES = 2**20  # of a file of settings
+MOST_DOTS = 1000  # of a line: what a key a.b.c takes to read grows with the square of its length
 _CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
 _MAY_BE_ZERO = {"plateau_patience", "training_cases", "validation_cases"}  # among whole numbers
 _BELOW_1 = {"warmup", "plateau_factor", "ema_decay"}
@@ -190,7 +191,7 @@ def choose_settings(
     overrides: Iterable[str] = (),
 ) -> RunSettings:
     """Put the settings of a run together: a recipe, changed by a file, changed by arguments, changed by overrides."""
-    file = {} if config is None else read_config(Path(config))
+    file = {} if config is None else read_config(as_path("config", config))
     if file.get("problem", problem) != problem:
         raise DisolError(
             f"{config} is for the problem {shown(file['problem'])}, not {problem!r}. "
@@ -220,6 +221,8 @@ def find_recipe(name: str, problem: str) -> TrainSettings:
 def read_config(path: Path) -> dict[str, Any]:
     """Read a file of settings: problem and recipe by name, the model by name and size, and changes of the recipe."""
     text = read_regular(path, MOST_BYTES)
+    if max((line.count(b".") for line in text.splitlines()), default=0) > MOST_DOTS:
+        raise DisolError(f"{path} has a line of more than {MOST_DOTS} dots. Write it in several lines.")
     try:
         content = tomllib.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:

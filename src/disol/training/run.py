@@ -13,6 +13,7 @@ import numpy as np
 
 from disol._checks import positive_number, whole_number
 from disol._devices import check_device, enough_memory
+from disol._files import as_path
 from disol.data.recipe import StoreSettings
 from disol.data.store import Store, open_store
 from disol.errors import DisolError, shown
@@ -205,7 +206,7 @@ def read_task(
             card.find_problem(folder, problem)
             check_start(str(start), card, settings)
         settings, notes = _fine_tuned(settings)
-    store = open_store(data)
+    out, store = as_path("out", out), open_store(data)
     _require_match(problem, store.settings, data)
     num_cases, num_validation = (len(store.positions(split)) for split in ("train", "validation"))
     num_cases = min(num_cases, settings.train.training_cases or num_cases)
@@ -218,9 +219,7 @@ def read_task(
     if num_validation == 0:
         raise DisolError(f"{data} has no validation cases. Generate more cases.")
     digest = _digest_cases(store)
-    return Task(
-        problem, settings, Path(data), store.settings, digest, num_cases, Path(out), seed, minutes, start, notes
-    )
+    return Task(problem, settings, Path(data), store.settings, digest, num_cases, out, seed, minutes, start, notes)
 
 
 def check_start(name: str, card: Card, settings: RunSettings) -> None:

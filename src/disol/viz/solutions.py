@@ -12,7 +12,7 @@ from jaxtyping import Float
 from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
 
-from disol._files import written_whole
+from disol._files import as_path, written_whole
 from disol.errors import DisolError
 from disol.problems import Case, Solution
 from disol.problems.problem import component_of
@@ -88,7 +88,8 @@ def animate(prediction: Solution, path: str | Path, reference: Solution | None =
     case = prediction.case
     if case.times is None:
         raise DisolError(f"Only a solution with times can be animated, {case.problem} has none. Use plot().")
-    if Path(path).suffix.lower() != ".gif":
+    path = as_path("path", path)
+    if path.suffix.lower() != ".gif":
         raise DisolError(f"An animation must end in .gif, got {str(path)!r}.")
     require_one(case)
     domain, quantity = case.domain, _quantities(case)[0]
