@@ -49,15 +49,18 @@ def told_campaign(campaign: Campaign, again: Sequence[Campaign] = ()) -> list[st
             ]
             for alike, found in sorted(campaign.findings.items(), key=lambda each: -each[1]["count"])
         ]
-        told += ["What was found, and the first input that shows it:", table(["", "finding", "see it"], rows)]
+        told += [
+            "What was found, where in the package (*elsewhere*: an answer, or an error of the campaign itself), and "
+            "the first input that shows it:",
+            table(["", "finding", "see it"], rows),
+        ]
     if again:
         joined = Campaign(
             verdicts={name: counts for each in again for name, counts in each.verdicts.items()},
             **{name: max(getattr(each, name) for each in again) for name in ("longest", "slowest", "largest")},
         )
         told.append(
-            "All of that has been mended, and as many inputs of the generators that reach what was changed were run "
-            "once more:"
+            "All of that has been mended. The generators concerned were run once more, with as many inputs as before:"
         )
         told += told_counts(joined)
     return told
@@ -76,8 +79,8 @@ def told_counts(campaign: Campaign) -> list[str]:
     rows.append(["", "all", *(f"{total[verdict]:,}" for verdict in VERDICTS)])
     return [
         table(["generator", "inputs", *VERDICTS], rows),
-        f"The slowest took {campaign.slowest[0]:.1f} s (`{campaign.slowest[1]}`), the largest held "
-        f"{campaign.largest[0] / 1e6:.0f} MB (`{campaign.largest[1]}`), the longest message had "
+        f"The slowest took {campaign.slowest[0]:.1f} s by the clock on the wall (`{campaign.slowest[1]}`), the largest "
+        f"held {campaign.largest[0] / 1e6:.0f} MB (`{campaign.largest[1]}`), the longest message had "
         f"{campaign.longest[0]:,} letters.",
     ]
 
