@@ -55,7 +55,7 @@ def main() -> None:
     for name in options.models:
         model = disol.load(name)
         found = np.array([largest_by_projection(model, beam) for beam in beams])
-        errors, off = [model.verify(beam).error for beam in beams], found / true - 1
+        errors, off = np.array([float(model.verify(beam).error) for beam in beams]), found / true - 1
         print(
             f"{name}, {len(beams)} beams: rank correlation of max |U| {spearmanr(found, true).statistic:.3f}; its size "
             f"off by {np.median(off):+.1%} in the median, {np.percentile(np.abs(off), 95):.1%} at p95; pattern off by "

@@ -16,6 +16,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ SHIFTS = ("", "all")
 def measure(problem: str, shift: str, index: int, resolution: int | None) -> dict[str, object]:
     """Return the errors of one case, and the estimate of its distance."""
     row: dict[str, object] = {"problem": problem, "shift": shift, "index": index, "resolution": resolution}
-    draw = {"seed": SEED, "index": index, "shift": shift or None, "resolution": resolution}
+    draw: dict[str, Any] = {"seed": SEED, "index": index, "shift": shift or None, "resolution": resolution}
     warnings.simplefilter(
         "ignore", UserWarning
     )  # of ill-conditioned systems, whose errors are part of what is measured
@@ -67,7 +68,7 @@ def finer_solution(case: disol.Case) -> np.ndarray:
     return fields[0] if case.times is None else np.stack(fields)
 
 
-def row_of(problem: str, shift: str, found: list[dict]) -> list[str]:
+def row_of(problem: str, shift: str, found: list[dict[str, Any]]) -> list[str]:
     """Sum up the cases of one kind."""
     cases = [each for each in found if (each["problem"], each["shift"]) == (problem, shift)]
     solved = [each for each in cases if "true" in each]

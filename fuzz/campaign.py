@@ -34,6 +34,7 @@ WEIGHTS = {  # inputs of each generator for one of the slowest
     "draws": 4,
     "surrogates": 3,
     "predictions": 2,
+    "boundaries": 4,
     "generations": 1,
     "pictures": 8,
     "outlines": 8,

@@ -5,13 +5,13 @@ from importlib import import_module
 from attempts import Generator
 from commands import commands
 from geometries import formulas, outlines, pictures, ranges
-from solving import calls, draws, predictions, relations, solve, surrogates
+from solving import boundaries, calls, draws, predictions, relations, solve, surrogates
 from stored import STORES, arrays_of, checkpoints, configs, expected_pattern, generations, run_template, stores
 
 GENERATORS: dict[str, Generator] = {
     each.__name__: each
     for each in (
-        *(solve, relations, calls, draws, surrogates, predictions),
+        *(solve, relations, calls, draws, surrogates, predictions, boundaries),
         *(pictures, outlines, ranges, formulas),
         *(stores, checkpoints, configs, generations, commands),
     )

@@ -25,6 +25,7 @@ GENERATORS = {
     "draws": "`draw` with any arguments; the same seed twice",
     "surrogates": "`verify` against the same assembly, `predict_pattern` of anything",
     "predictions": "`predict` of cases like those of training against exact solutions, and of anything",
+    "boundaries": "masks, drawn cases, polygons and pictures on their true boundary",
     "generations": "`generate` and `evaluate` with right and odd arguments, and what is stored",
     "pictures": "PNG, GIF, JPEG, TIFF, BMP, WebP: painted, damaged, bombs, no files",
     "outlines": "JSON and GeoJSON: right, degenerate, damaged, deep, huge",

@@ -1,5 +1,6 @@
 """Inputs of functions: cases compared with the oracle, exact relations, and calls with arguments of any kind."""
 
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from attempts import (
     pick,
     short,
 )
+from geometries import draw_document, paint
 
 # What docs/discretisation.md promises: an error above 1e-6 of the largest value comes with a warning, one above 1e-2 is
 # refused, and none is more than ten times what `rounding_error` says, but for what the last digits of the numbers of
@@ -702,3 +704,38 @@ def loaded(problem: str) -> Any:
     if problem not in LOADED:
         LOADED[problem] = disol.load(problem, device="cpu")
     return LOADED[problem]
+
+
+def boundaries(rng: np.random.Generator, folder: Path) -> Attempt:
+    """Solve on the true boundary: masks of any kind, drawn cases, polygons and pictures, right and odd."""
+    way = pick(rng, ["mask", "drawn", "polygons", "picture"])
+    physical: dict[str, Any] = {"conventions": "physical"}
+    if way == "mask":
+        case = replace(draw_case(rng), element="q1")
+        text = f"{case.problem}, {short(given(case), 400)}, {case.numbers}"
+        data = {**given(case), **case.numbers, **physical}
+        return Attempt(text, lambda: _solve_there(disol.Case.from_arrays(case.problem, **data)))
+    problem = pick(rng, list(disol.PROBLEMS))
+    if way == "drawn":
+        seed, side = int(rng.integers(10_000)), int(rng.integers(16, 33))
+        shift = pick(rng, [None, "all", "broad", "released", "shape:star+hole", "shape:slotted-plate+hole"])
+        text = f"draw({problem!r}, {seed}, resolution={side}, shift={shift!r})"
+        return Attempt(text, lambda: _solve_there(disol.draw(problem, seed, resolution=side, shift=shift, **physical)))
+    path = folder / ("outline.json" if way == "polygons" else "part.png")
+    content = json.dumps(draw_document(rng)).encode() if way == "polygons" else paint(rng, "PNG")
+    path.write_bytes(content)
+    side = int(rng.integers(16, 41))
+    held = pick(rng, ["outer", "outer:0.9-0.2", "hole1", "outer:0-0.25,hole1:0.5-0.6", "outer:0.1-0.1000001"])
+    texts: dict[str, Any] = {name: held for name in SUPPORTS[problem] if chance(rng, 0.5)}
+    text = f"{problem}: {side}, {texts}, {len(content)} bytes, {content[:150]!r}"
+    return Attempt(text, lambda: _solve_there(disol.read_case(problem, path, resolution=side, **texts, **physical)))
+
+
+def _solve_there(case: disol.Case) -> None:
+    found = disol.solve_exact(case)
+    if not np.isfinite(found.field).all():
+        raise WrongAnswer("a solution that is not finite")
+    if found.field[..., ~case.domain].any():
+        raise WrongAnswer("values outside the domain")
+    if not np.isfinite(found.estimate_distance()):
+        raise WrongAnswer("a distance that is not finite")

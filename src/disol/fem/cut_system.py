@@ -150,6 +150,10 @@ class CutSystem:
         column, row = np.repeat(self.cells.places, count, axis=0).T
         return np.stack([np.tile(np.arange(count), len(self.cells.places)), row, column], axis=1)
 
+    def to_vector(self, nodes: Float[np.ndarray, "component rows columns"]) -> Vector:
+        """Pick the unknowns of nodal values; several at one node have the same."""
+        return nodes[tuple(self.unknowns.T)]
+
     def residual(self, values: Float[np.ndarray, "..."]) -> Vector:
         """Return b − A u, of the values of all unknowns, as a vector or by unknown and component."""
         return self.load - self.matrix @ values.reshape(-1)
