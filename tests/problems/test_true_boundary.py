@@ -158,6 +158,19 @@ def test_the_distance_is_at_least_half_the_true_one():
             assert 0.5 * true < solution.estimate_distance() < 12 * true
 
 
+@pytest.mark.parametrize("diffusion", [2.0**-600, 2.0**600])
+def test_units_change_sizes_and_nothing_else(diffusion):
+    domain, left, _ = rectangle(32)
+    usual, other = (
+        disol.solve_exact("poisson", domain=domain, dirichlet=left, source=domain, diffusion=number, **PHYSICAL)
+        for number in (1.0, diffusion)
+    )
+    assert relative(other.field * diffusion, usual.field) < 1e-12
+    assert other.estimate_distance() == pytest.approx(usual.estimate_distance())
+    with pytest.raises(DisolError, match="overflows"):
+        disol.solve_exact("poisson", domain=domain, dirichlet=left, source=1e300 * domain, diffusion=1e-300, **PHYSICAL)
+
+
 def test_the_system_of_a_case_shows_its_matrix():
     case = disol.draw("poisson", 2, 0, resolution=32, **PHYSICAL)
     system = disol.system(case)

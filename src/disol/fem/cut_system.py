@@ -8,6 +8,8 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
+from disol._arrays import exponent_of
+from disol.errors import DisolError
 from disol.fem.cut_forms import (
     ComponentSource,
     Form,
@@ -19,7 +21,7 @@ from disol.fem.cut_forms import (
 )
 from disol.fem.nitsche import Boundary, Condition
 from disol.fem.ordering import nested_dissection
-from disol.fem.rounding import report
+from disol.fem.rounding import report, require_range
 from disol.fem.solve import DirectSolver
 from disol.geometry.cut_cells import CutCells, cut
 from disol.geometry.region import Region
@@ -108,6 +110,8 @@ class CutSystem:
         matrices = element_matrices(self.cells, self.form, "stiffness")
         loads = source_load(self.cells, self.form, self.sources)
         self.boundary.add_to(matrices, loads)
+        if not (np.isfinite(matrices).all() and np.isfinite(loads).all()):
+            raise DisolError("The system overflows in double precision. Use other units.")
         load = np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(self._order))
         return self._gathered(matrices), load
 
@@ -208,9 +212,12 @@ class _Scaled:
         """Solve for one load vector; estimate what rounding has changed, 0 if not refined."""
         if not load.any():
             return np.zeros_like(load), 0.0
-        solution, error = self.solver.solve_and_estimate(self.scale * load, refine)
+        unit = int(exponent_of(np.abs(load).max()))  # a power of two, which keeps all but the solution from overflow
+        solution, error = self.solver.solve_and_estimate(self.scale * np.ldexp(load, -unit), refine)
         report(error)
-        return self.scale * solution, error
+        values = self.scale * solution
+        require_range(np.abs(values).max(), unit)
+        return np.ldexp(values, unit), error
 
 
 def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:

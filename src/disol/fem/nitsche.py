@@ -176,16 +176,18 @@ class Boundary:
         held = self.kinds[Dirichlet].T >= 0
         which = np.flatnonzero(held.any(axis=1))
         at = BoundaryPoints.on(self.cells, which)
-        fluxes = self.flux(at) * held[which][:, None, :, None, None]
+        # Relative to the size of the law, for squares of very large or small numbers are no numbers any more.
+        size = np.ldexp(1.0, np.frexp(np.abs(self.form.law).max())[1])
+        fluxes = self.flux(at) / size * held[which][:, None, :, None, None]
         touched, place = np.unique(at.element, return_inverse=True)
         traces = add_up(
             place, np.einsum("pq,pqcid,pqcje->pidje", at.weight, fluxes, fluxes, optimize=True), len(touched)
         )
         elements = Elements.of(self.cells, self.form, touched)
-        size = np.abs(elements.law).max(axis=(1, 2, 3, 4))
-        largest = _largest_ratio(traces, elements.energy(), elements.moments)
+        largest = size * _largest_ratio(traces, elements.energy() / size, elements.moments)
         penalty = np.zeros(len(self.cells.corner))
-        penalty[touched] = np.maximum(SAFETY * largest, SMALLEST_PENALTY * size / self.cells.grid.h)
+        least = SMALLEST_PENALTY * np.abs(elements.law).max(axis=(1, 2, 3, 4)) / self.cells.grid.h
+        penalty[touched] = np.maximum(SAFETY * largest, least)
         return penalty
 
     def require_support(self) -> None:

@@ -116,13 +116,14 @@ def estimate_distance(solution: Solution) -> float:
     rows, columns = np.nonzero(case.domain)
     x, y = case.grid.h * (columns + 0.5), case.grid.h * (rows + 0.5)
     coarse = solution.field if case.times is not None else solution.field[None]
+    unit = float(np.abs(solution.field).max()) or 1.0  # squares of very small or large values are no numbers any more
     differences, sizes = 0.0, 0.0
     for place, step in enumerate(frames.asked):
         number = 1 if frames.steps is None else frames.steps[step]
         if number == 0:
             continue  # the initial field is known
         there = np.nan_to_num(finer[number].at(x, y))
-        differences += float(((coarse[place][:, rows, columns] - there) ** 2).sum())
-        sizes += float((there**2).sum())
+        differences += float((((coarse[place][:, rows, columns] - there) / unit) ** 2).sum())
+        sizes += float(((there / unit) ** 2).sum())
     factor = 2.0 if len(case.problem.fields) == 1 else 3.0
     return factor * float(np.sqrt(differences / sizes)) if sizes else 0.0
