@@ -107,7 +107,10 @@ class Form:
     upwind: bool = False
 
     def __post_init__(self) -> None:
-        checks.require_finite("law", self.law)
+        for name in ("law", "velocity", "reaction", "density"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, checks.as_float(name, checks.real_numbers(name, value)))
         if self.velocity is not None and self.components > 1:
             raise DisolError("A velocity carries one component, but u has several. Leave it out.")
 
@@ -190,7 +193,7 @@ def on_elements(
     cells: CutCells, name: str, value: object, which: Int[np.ndarray, " element"] | slice, axes: int = 0
 ) -> Float[np.ndarray, "some *axes"]:
     """Return a coefficient on some elements; one that is the same everywhere has an axis of 1 in front."""
-    array = checks.as_float(name, checks.real_numbers(name, value))
+    array = np.asarray(value, dtype=float)
     if array.ndim == axes:
         return array[None]
     if array.shape[:2] != cells.grid.pixels or array.ndim != axes + 2:
@@ -260,7 +263,8 @@ def source_load(
             x, y = (0.5 * cells.grid.h * np.arange(size) for size in (fine.width, fine.height))
             samples = sample(source, x[None, :], y[:, None], wanted)[rows, columns]
         else:
-            values = on_elements(cells, "source", source, slice(None))
+            checked = checks.as_float("source", checks.real_numbers("source", source))
+            values = on_elements(cells, "source", checked, slice(None))
             samples = np.broadcast_to(values[:, None], (len(cells.corner), 9))
         for which, test in zip(groups(cells), tests, strict=True):
             load[which, :, component] = (test @ samples[which][:, :, None])[..., 0]
