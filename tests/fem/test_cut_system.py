@@ -14,6 +14,7 @@ from disol.fem.cut_system import discretise
 from disol.fem.nitsche import Dirichlet, Neumann, Robin
 from disol.fem.recovery import boundary_flux, total_flux
 from disol.geometry import Region, draw_geometry
+from disol.geometry.cut_cells import CutCells
 from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid, nodes_touching
 
@@ -334,3 +335,17 @@ def test_forms_that_mean_nothing_are_refused():
 def test_a_source_for_each_component_is_required():
     with pytest.raises(DisolError, match="one source for each of 2 components, got 1"):
         discretise(TWO, Grid(8, 8), Form(STRAIN), [HELD, BOTH], 1.0).solve()
+
+
+def test_pixels_that_thin_walls_part_are_looked_up_all_at_once(monkeypatch):
+    tips = np.stack([np.linspace(0.15, 0.85, 29), np.tile([0.2, 0.8], 15)[:29]], axis=1)
+    comb = Region.from_polygons([np.concatenate([tips, [[0.9, 0.9], [0.1, 0.9]]])])
+    field = discretise(comb, Grid(16, 16), Form(diffusive(1.0)), [Dirichlet(Arc(0))], source=lambda x, y: 1 + x).solve()
+    assert len(field.cells.parted) > 10
+    rows, columns = np.nonzero(comb.mask(field.cells.grid))
+    expected = field.at((columns + 0.5) / 16, (rows + 0.5) / 16)
+    looked = []
+    find = CutCells.find
+    monkeypatch.setattr(CutCells, "find", lambda cells, x, y: looked.append(len(x)) or find(cells, x, y))
+    assert np.array_equal(field.pixels()[:, rows, columns], expected)
+    assert len(looked) == 1

@@ -60,10 +60,10 @@ class CutField:
         local = np.stack([columns, rows], axis=1) + 0.5 - cells.corner[element]
         found = np.full((self.values.shape[1], *cells.grid.pixels), np.nan)
         found[:, inside] = np.einsum("pi,pic->cp", corner_functions(local)[0], self.values[cells.nodes[element]])
-        for row, column in cells.parted:
-            if inside[row, column]:
-                x, y = (cells.grid.h * np.array([place + 0.5]) for place in (column, row))
-                found[:, row, column] = self.at(x, y)[:, 0]
+        parted = np.array([pixel for pixel in cells.parted if inside[pixel]], dtype=int).reshape(-1, 2)
+        if len(parted):
+            row, column = parted.T
+            found[:, row, column] = self.at(cells.grid.h * (column + 0.5), cells.grid.h * (row + 0.5))
         return found
 
     def nodes(self) -> Float[np.ndarray, "component rows columns"]:
