@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation: every problem under every shift, the named shapes, and what alpha does."""
+"""Draw the pictures of the documentation: problems under every shift, named shapes, alpha, and true boundaries."""
 
 import sys
 from functools import partial
@@ -15,8 +15,9 @@ from disol.geometry import Raster, draw_geometry
 from disol.geometry.shapes import OUTLINES
 from disol.grid import Grid
 from disol.problems.problem import TRAINED_UNTIL
+from disol.problems.true_boundary import solve_frames
 from disol.viz.cases import find_markings, given_values, is_marker
-from disol.viz.panels import BLANK, Panel, draw_panels, mark_pixels, show_domain, show_field
+from disol.viz.panels import BLANK, Panel, draw_panels, field_scale, mark_pixels, show_domain, show_field
 
 SHIFTS = (None, "topology", "boundary", "source", "all")
 ALPHAS = (0.1, 0.3, 0.5, 0.65, 0.8, 0.95)
@@ -75,9 +76,42 @@ def alpha_picture() -> Figure:
     return draw_panels(rows)
 
 
+def boundaries_picture() -> Figure:
+    """Draw one case on pixels and on its true boundary, on three grids, with the errors of both."""
+    given = {"dirichlet": "hole1", "source": "1 + 2*x"}
+    rows: list[list[Panel]] = [[], []]
+    for side in (32, 64, 128):
+        pixels = disol.solve_exact(disol.read_case("poisson", "star+hole", resolution=side, **given))
+        case = disol.read_case("poisson", "star+hole", resolution=side, conventions="physical", **given)
+        reference, shown = (at_centres(case, 512 // side, Grid(size, size)) for size in (side, 512))
+        inside, scale = case.domain, field_scale(shown[~np.isnan(shown)])
+        for row, field, image, mask in (
+            (rows[0], pixels.field[0], pixels.field[0], pixels.domain),
+            (rows[1], disol.solve_exact(case).field[0], at_centres(case, 1, Grid(512, 512)), ~np.isnan(shown)),
+        ):
+            error = np.linalg.norm((field - reference)[inside]) / np.linalg.norm(reference[inside])
+            title = f"{side} x {side}: {error:.1%} off"
+            row.append(
+                Panel(title, partial(show_field, field=np.nan_to_num(image), domain=mask, scale=scale, bar=False))
+            )
+    return draw_panels(rows, names=["pixels", "true boundary"])
+
+
+def at_centres(case: Case, refinement: int, grid: Grid) -> np.ndarray:
+    """Solve a case on a finer grid, and evaluate at the pixel centres of another one; NaN outside."""
+    x, y = np.broadcast_arrays(*grid.pixel_centres())
+    found = solve_frames(case, refinement)[1].at(x.ravel(), y.ravel())
+    return found[0].reshape(grid.pixels)
+
+
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
-    pictures = {"problems.png": problems_picture(), "shapes.png": shapes_picture(), "alpha.png": alpha_picture()}
+    pictures = {
+        "problems.png": problems_picture(),
+        "shapes.png": shapes_picture(),
+        "alpha.png": alpha_picture(),
+        "boundaries.png": boundaries_picture(),
+    }
     for name, figure in pictures.items():
         with written_whole(folder / name) as path:
             figure.savefig(path, dpi=110)
