@@ -3,6 +3,7 @@
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -78,7 +79,7 @@ def alpha_picture() -> Figure:
 
 def boundaries_picture() -> Figure:
     """Draw one case on pixels and on its true boundary, on three grids, with the errors of both."""
-    given = {"dirichlet": "hole1", "source": "1 + 2*x"}
+    given: dict[str, Any] = {"dirichlet": "hole1", "source": "1 + 2*x"}
     rows: list[list[Panel]] = [[], []]
     for side in (32, 64, 128):
         pixels = disol.solve_exact(disol.read_case("poisson", "star+hole", resolution=side, **given))
