@@ -175,9 +175,9 @@ def values_and_fluxes_star() -> Reference:
     return Reference("values, fluxes and exchange, star", STARRY, form, conditions, source, exact, 4.8e-4)
 
 
-def cylinder() -> Reference:
+def cylinder(ratio: float = 0.3) -> Reference:
     """Thick-walled cylinder in plane strain, unit pressure in the hole, held outside: u_r = A r + B / r."""
-    young, ratio = 1000.0, 0.3
+    young = 1000.0
     first, shear = young * ratio / ((1 + ratio) * (1 - 2 * ratio)), young / (2 * (1 + ratio))
     a, b = np.linalg.solve([[OUTER, 1 / OUTER], [2 * (first + shear), -2 * shear / INNER**2]], [0.0, -1.0])
 

@@ -57,7 +57,9 @@ PAGES = {
     "scaling": "the exact batched solver on finer grids",
     "agreement": "the exact batched solver against the reference solver",
     "reference-solver": "the exact reference solver against SciPy's default",
-    "pixel-geometry": "what the pixel grid itself costs in accuracy",
+    "pixel-geometry": "what pixels cost in accuracy, and what the true boundary gains",
+    "cut-cells": "pixels cut at the true boundary, against known solutions and body-fitted meshes",
+    "locking": "where bilinear elements are too stiff on the true boundary",
     "generation": "generating data on a GPU",
     "generation-cpu": "generating data on a CPU",
 }

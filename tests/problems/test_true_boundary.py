@@ -139,6 +139,22 @@ def test_a_traction_is_a_force_per_length():
     assert np.abs(bar.field[1]).max() < 1e-9
 
 
+def test_where_bilinear_elements_lock_is_told():
+    def bar(depth, **numbers):
+        body, end = np.zeros((2, 32, 32))
+        body[8 : 8 + depth, 4:28], end[8 : 8 + depth, 27] = 1, 1
+        held = np.roll(end, -23, axis=1)
+        terms = {"domain": body, "fix_x": held, "fix_y": held, "force_x": 0 * end, "force_y": end}
+        return disol.solve_exact("elasticity", **terms, **numbers, **PHYSICAL)
+
+    bar(4)
+    with pytest.warns(UserWarning, match="48 pixels of the domain are in walls thinner than 4 pixels") as caught:
+        bar(2)
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="Poisson's ratio is 0.48: displacements are less accurate"):
+        bar(6, poisson_ratio=0.48)
+
+
 def test_heat_starts_at_its_initial_field_and_ends_at_the_steady_solution():
     domain, left, _ = rectangle(32)
     terms = {"domain": domain, "dirichlet": left, "source": domain}

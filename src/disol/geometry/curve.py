@@ -139,6 +139,15 @@ def largest_part(mask: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "he
     return labels == 1 + np.argmax(np.bincount(labels.ravel())[1:])
 
 
+def thin_pixels(mask: Bool[np.ndarray, "height width"], width: int) -> int:
+    """Count the pixels of walls that no square of so many pixels fits into; tips and corners are smaller than walls."""
+    from scipy import ndimage  # noqa: PLC0415
+
+    labels, count = parts(mask & ~ndimage.binary_opening(mask, np.ones((width, width), dtype=bool)))
+    sizes = np.bincount(labels.ravel(), minlength=count + 1)[1:]
+    return int(sizes[sizes >= width**2].sum())
+
+
 def eroded(mask: Bool[np.ndarray, "height width"], pixels: int = 1) -> Bool[np.ndarray, "height width"]:
     """Peel layers off a mask: keep a pixel if its four neighbours are marked, the given number of times."""
     for _ in range(pixels):

@@ -1,5 +1,6 @@
 """Linear elasticity: two displacement components, driven by forces on the boundary."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,8 +12,12 @@ from disol._arrays import Array, namespace_of
 from disol._terms import DOMAIN, FORCE, SUPPORT, Term
 from disol.fem import Element, boundary_force, forms
 from disol.fem.cut_forms import Form, elastic
+from disol.geometry.curve import thin_pixels
 from disol.problems.conventions import Conventions
-from disol.problems.problem import Problem, Terms
+from disol.problems.problem import Mask, Problem, Terms
+
+LARGEST_RATIO = 0.45  # of Poisson, before bilinear elements lock notably
+THINNEST = 4  # pixels of a wall that bends nearly as it should
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,20 @@ class ElasticityProblem(Problem):
     def form(self, conventions: Conventions) -> Form:
         """−div σ(U)."""
         return Form(elastic(self.young, self.poisson_ratio, conventions.plane))
+
+    def cautions(self, domain: Mask) -> Iterator[str]:
+        """Say where bilinear elements lock: thin walls bend too little, and so does what keeps its volume."""
+        if self.poisson_ratio > LARGEST_RATIO:
+            yield (
+                f"Poisson's ratio is {self.poisson_ratio:g}: displacements are less accurate, off in a thick-walled "
+                "cylinder on a 64 grid by 0.3 % at 0.45, 0.9 % at 0.49 and 6 % at 0.499."
+            )
+        pixels = thin_pixels(domain, THINNEST)
+        if pixels:
+            yield (
+                f"{pixels} pixels of the domain are in walls thinner than {THINNEST} pixels, which bend too little: a "
+                "cantilever of 1, 2, 3 or 4 pixels by 36, 12, 6 or 4 %. Raise the resolution."
+            )
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "8 8"]:
         """∫ ε(Nᵢ) : C : ε(Nⱼ)."""

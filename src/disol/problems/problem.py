@@ -1,7 +1,7 @@
 """What a problem is: its terms and fields, its weak form, and how a case of it is checked, shown and discretised."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -99,6 +99,11 @@ class Problem(ABC):
     def sources(self, terms: Terms) -> list[ComponentSource]:
         """Return what drives each component inside the domain: a function, values per pixel, or None."""
         return [terms.get("source")] if len(self.fields) == 1 else [None] * len(self.fields)
+
+    def cautions(self, domain: Mask) -> Iterator[str]:
+        """Yield what makes solutions on the true boundary of one domain less accurate than they usually are."""
+        del domain
+        yield from ()
 
     @cached_property
     def channels(self) -> ChannelLayout:

@@ -5,6 +5,7 @@ mask run along the outer sides of marked pixels. Forces are tractions, per lengt
 centres.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,8 @@ def solve_case(case: Case) -> Solution:
     """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken."""
     if case.is_batch:
         raise DisolError(f"Cases on their true boundary are solved one at a time, got a batch of {len(case)}.")
+    for caution in case.problem.cautions(case.domain):
+        warnings.warn(caution, UserWarning, stacklevel=4)
     found, frames = solve_frames(case), case.problem.frames(case.times)
     fields = np.stack([np.nan_to_num(frame.pixels()) * case.domain for frame in found.values()])
     if frames.steps is not None and frames.steps[0] == 0:
