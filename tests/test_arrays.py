@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from disol._arrays import copy_in_pieces, copy_to_host
+from disol._arrays import copy_in_pieces, copy_to_host, to_device
 
 
 @pytest.mark.parametrize("stage", [1, 7, 64, 10_000])
@@ -17,6 +17,16 @@ def test_copies_by_way_of_stages_are_equal(stage, dtype):
     assert torch.equal(target, values)
     copy_in_pieces(values.mT.contiguous().mT, target.zero_(), stages)  # in another order in memory
     assert torch.equal(target, values)
+
+
+def test_arrays_that_torch_cannot_share_are_copied():
+    values = np.arange(6.0).reshape(1, 2, 3)[::-1]
+    assert values.flags.c_contiguous
+    assert values.strides[0] < 0
+    assert to_device(values, "cpu").tolist() == values.tolist()
+    values = np.arange(6.0)
+    values.flags.writeable = False
+    assert to_device(values, "cpu").tolist() == values.tolist()
 
 
 def test_a_tensor_is_copied_into_an_array_of_another_type():

@@ -62,7 +62,8 @@ def ldexp(array: Array, exponent: Array) -> Array:
 def to_device(array: np.ndarray, device: Any) -> "Tensor":
     """Copy a NumPy array to a device."""
     shareable = np.ascontiguousarray(array)
-    if not shareable.flags.writeable:  # torch shares memory with arrays, and may not with read-only ones
+    # torch shares memory with arrays, and may not with read-only ones, nor with an axis of 1 that runs backwards.
+    if not shareable.flags.writeable or min(shareable.strides, default=0) < 0:
         shareable = shareable.copy()
     return sys.modules["torch"].from_numpy(shareable).to(device)
 
