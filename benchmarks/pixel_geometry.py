@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import disol
-from disol.problems.true_boundary import solve_frames
+from disol.problems.true_boundary import solve_finer
 from report import processor, publish, table
 
 FINER = 4
@@ -40,7 +40,8 @@ def measure(problem: str, shift: str, index: int, resolution: int | None) -> dic
         case = disol.draw(problem, **draw, conventions="physical")
         true = disol.solve_exact(case)
         pixels = disol.solve_exact(disol.draw(problem, **draw))
-        reference = finer_solution(case)
+        finer = solve_finer(case, FINER)
+        reference = finer[0] if case.times is None else np.stack(list(finer.values()))
         estimate = true.estimate_distance()
     except disol.DisolError as error:
         return row | {"refused": str(error)}
@@ -52,20 +53,6 @@ def measure(problem: str, shift: str, index: int, resolution: int | None) -> dic
         "scaled": float(np.linalg.norm(multiple * pixels.field - reference) / size),
         "estimate": estimate,
     }
-
-
-def finer_solution(case: disol.Case) -> np.ndarray:
-    """Solve on a finer grid and with shorter steps; return values at the pixel centres of a case."""
-    rows, columns = np.nonzero(case.domain)
-    x, y = case.grid.h * (columns + 0.5), case.grid.h * (rows + 0.5)
-    frames, found = case.problem.frames(case.times), solve_frames(case, refinement=FINER)
-    fields = []
-    for step in frames.asked:
-        field = np.zeros((len(case.problem.fields), *case.grid.pixels))
-        number = 1 if frames.steps is None else frames.steps[step]
-        field[:, rows, columns] = np.nan_to_num(found[number].at(x, y))
-        fields.append(field)
-    return fields[0] if case.times is None else np.stack(fields)
 
 
 def row_of(problem: str, shift: str, found: list[dict[str, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ from PIL import Image
 import disol
 from disol import Case, DisolError
 from disol.data import generate
-from disol.problems.true_boundary import cut_system, solve_frames
+from disol.problems.true_boundary import cut_system, solve_finer
 
 PHYSICAL = {"conventions": "physical"}
 
@@ -18,20 +18,15 @@ def relative(found, expected):
     return np.linalg.norm(found - expected) / np.linalg.norm(expected)
 
 
-def on_finer_grid(case):
-    """Solve a case on a grid that is four times finer, and evaluate at the centres of its own pixels."""
-    field, (rows, columns) = np.zeros((len(case.problem.fields), *case.grid.pixels)), np.nonzero(case.domain)
-    finer = solve_frames(case, refinement=4)[1]
-    field[:, rows, columns] = finer.at((columns + 0.5) * case.grid.h, (rows + 0.5) * case.grid.h)
-    return field
-
-
 @pytest.mark.parametrize(("shift", "median", "worst"), [(None, 0.008, 0.02), ("all", 0.01, 0.03)])
 def test_drawn_cases_are_near_the_solution_on_a_fine_grid_and_pixels_are_not(shift, median, worst):
     errors = []
     for index in range(5):
         case = disol.draw("poisson", 2, index, shift=shift, **PHYSICAL)
-        pixels, reference = disol.solve_exact(disol.draw("poisson", 2, index, shift=shift)).field, on_finer_grid(case)
+        pixels, reference = (
+            disol.solve_exact(disol.draw("poisson", 2, index, shift=shift)).field,
+            solve_finer(case, 4)[0],
+        )
         errors.append([relative(disol.solve_exact(case).field, reference), relative(pixels, reference)])
     true, pixel = np.array(errors).T
     assert np.median(true) < median
@@ -170,7 +165,7 @@ def test_the_distance_is_at_least_half_the_true_one():
         for index in range(3):
             case = disol.draw(problem, 5, index, resolution=side, **PHYSICAL)
             solution = disol.solve_exact(case)
-            true = relative(solution.field, on_finer_grid(case))
+            true = relative(solution.field, solve_finer(case, 4)[0])
             assert 0.5 * true < solution.estimate_distance() < 12 * true
 
 

@@ -156,8 +156,8 @@ class Case:
         terms = {"domain": raster.mask}
         for name, drawn in sketch.items():
             terms[name] = drawn.on(raster) if isinstance(drawn, Markers) else drawn
-        shift_name = describe_shift(shift)
-        return cls(problem, conventions, terms, seed, index, shift_name, geometry, None, sketch, is_drawn=True)
+        drawn = {"geometry": geometry, "sketch": sketch, "is_drawn": True}
+        return cls(problem, conventions, terms, seed, index, describe_shift(shift), **drawn)
 
     @classmethod
     def from_arrays(

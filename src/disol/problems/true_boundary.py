@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError
@@ -102,6 +103,23 @@ def solve_frames(case: Case, refinement: int = 1) -> dict[int, CutField]:
     return {wanted[number]: frame for number, frame in enumerate(marched, start=1) if number in wanted}
 
 
+def solve_finer(case: Case, refinement: int) -> dict[int, Float[np.ndarray, "field height width"]]:
+    """Solve on a finer grid; return values at the pixel centres of a case, by the place of each time asked for.
+
+    The initial field is known, and left out.
+    """
+    frames, found = case.problem.frames(case.times), solve_frames(case, refinement)
+    rows, columns = np.nonzero(case.domain)
+    x, y = case.grid.h * (columns + 0.5), case.grid.h * (rows + 0.5)
+    fields = {}
+    for place, step in enumerate(frames.asked):
+        number = 1 if frames.steps is None else frames.steps[step]
+        if number > 0:
+            fields[place] = np.zeros((len(case.problem.fields), *case.grid.pixels))
+            fields[place][:, rows, columns] = np.nan_to_num(found[number].at(x, y))
+    return fields
+
+
 def estimate_distance(solution: Solution) -> float:
     """Estimate ‖u_h − u‖ / ‖u‖ at pixel centres, u the solution of the PDE: 2 ‖u_h − u_h/2‖ / ‖u_h/2‖, of vectors 3.
 
@@ -115,18 +133,11 @@ def estimate_distance(solution: Solution) -> float:
             "The distance to the PDE is estimated for one case on its true boundary. Solve it with "
             'conventions="physical".'
         )
-    frames, finer = case.problem.frames(case.times), solve_frames(case, refinement=2)
-    rows, columns = np.nonzero(case.domain)
-    x, y = case.grid.h * (columns + 0.5), case.grid.h * (rows + 0.5)
     coarse = solution.field if case.times is not None else solution.field[None]
     unit = float(np.abs(solution.field).max()) or 1.0  # squares of very small or large values are no numbers any more
     differences, sizes = 0.0, 0.0
-    for place, step in enumerate(frames.asked):
-        number = 1 if frames.steps is None else frames.steps[step]
-        if number == 0:
-            continue  # the initial field is known
-        there = np.nan_to_num(finer[number].at(x, y))
-        differences += float((((coarse[place][:, rows, columns] - there) / unit) ** 2).sum())
+    for place, there in solve_finer(case, refinement=2).items():
+        differences += float((((coarse[place] - there) / unit) ** 2).sum())
         sizes += float(((there / unit) ** 2).sum())
     factor = 2.0 if len(case.problem.fields) == 1 else 3.0
     return factor * float(np.sqrt(differences / sizes)) if sizes else 0.0
