@@ -46,7 +46,7 @@ def fail(error):
     raise error
 
 def fill():
-    held = [bytearray(10**8) for _ in range(15)]
+    held = [bytearray(10**8) for _ in range(10)]
     time.sleep(60)
 
 def spoil(folder):
@@ -96,7 +96,7 @@ def test_every_fault_is_seen_and_the_campaign_goes_on(tmp_path: Path) -> None:
     module, kept = tmp_path / "faults.py", tmp_path / "campaign.json"
     module.write_text(FAULTS)
     tried = campaign.Campaign()
-    limits = Limits(seconds=1.5, bytes=10**9)
+    limits = Limits(seconds=4, bytes=6 * 10**8)
     campaign.fuzz(tried, kept, weights=dict.fromkeys(VERDICTS, 1), inputs=10, limits=limits, module=module, quiet=True)
     assert {name: next(iter(counts)) for name, counts in tried.verdicts.items()} == VERDICTS
     assert tried.found == 8
