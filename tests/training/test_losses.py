@@ -5,6 +5,7 @@ import torch
 
 from disol.models import create_model
 from disol.training.losses import (
+    LEAST_SIZE,
     LOSSES,
     SLOPES_WEIGHT,
     log_amplitude_error,
@@ -36,6 +37,22 @@ def test_relative_losses_ignore_scale_and_the_size_of_the_domain(name: str, expe
     torch.testing.assert_close(loss(11 * target, batch_of(10 * target)), torch.full((3,), expected))
     padded = [torch.nn.functional.pad(values, (0, 4)) for values in (1.1 * target, target)]
     torch.testing.assert_close(loss(padded[0], batch_of(padded[1])), torch.full((3,), expected))
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_a_pattern_that_has_vanished_counts_as_one_of_the_least_size(name: str) -> None:
+    """Or a case of heat that has decayed to 1e-9 of its amplitude would weigh millions of others."""
+    domain = torch.ones(1, 1, 8, 8, dtype=torch.bool)
+    batch = {"target": torch.full((1, 1, 8, 8), 1e-9), "domain": domain}
+    error = torch.full((1, 1, 8, 8), 0.01 * LEAST_SIZE)
+    torch.testing.assert_close(LOSSES[name](batch["target"] + error, batch), torch.tensor([0.01]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_patterns_above_the_least_size_count_by_their_own(name: str) -> None:
+    target = torch.full((1, 1, 8, 8), 1.1 * LEAST_SIZE)
+    loss = LOSSES[name](1.1 * target, batch_of(target))
+    torch.testing.assert_close(loss, torch.tensor([0.1]), rtol=1e-4, atol=1e-4)
 
 
 def test_slopes_count_between_pixels_of_the_domain_alone() -> None:

@@ -12,6 +12,9 @@ Pattern = Float[Tensor, "batch field height width"]
 PerCase = Float[Tensor, " batch"]
 CaseLoss = Callable[[Tensor, Batch], PerCase]
 SLOPES_WEIGHT = 0.5  # relative errors of slopes are several times those of values
+# Root mean square over the domain that a pattern counts with at least. Heat without a source decays to nothing: shares
+# of that have no bound, and a case in twenty then makes up the gradient of its whole batch.
+LEAST_SIZE = 0.02
 _SMALLEST = 1e-12  # keeps the norm of an empty field from dividing, and its amplitude from having no logarithm
 
 
@@ -23,12 +26,12 @@ def grid_l1(prediction: Pattern, batch: Batch) -> PerCase:
 def relative_l1(prediction: Pattern, batch: Batch) -> PerCase:
     """Return ‖û − u‖₁ / ‖u‖₁; both vanish outside the domain."""
     error, size = (prediction - batch["target"]).abs().sum((1, 2, 3)), batch["target"].abs().sum((1, 2, 3))
-    return error / size.clamp(min=_SMALLEST)
+    return error / torch.maximum(size, LEAST_SIZE * _num_values(batch)).clamp(min=_SMALLEST)
 
 
 def relative_l2(prediction: Pattern, batch: Batch) -> PerCase:
     """Return ‖û − u‖₂ / ‖u‖₂; both vanish outside the domain."""
-    return _ratio(*(values.square().sum((1, 2, 3)) for values in (prediction - batch["target"], batch["target"])))
+    return _ratio((prediction - batch["target"]).square().sum((1, 2, 3)), _squared_size(batch))
 
 
 def relative_h1(prediction: Pattern, batch: Batch) -> PerCase:
@@ -38,7 +41,7 @@ def relative_h1(prediction: Pattern, batch: Batch) -> PerCase:
     all but constant counts as if it fell to zero once across the grid: small errors are no large share of its slopes.
     """
     domain, target = batch["domain"], batch["target"]
-    falling = target.square().sum((1, 2, 3)) / max(target.shape[2:]) ** 2
+    falling = _squared_size(batch) / max(target.shape[2:]) ** 2
     size = torch.maximum(squared_slopes(target, domain), falling)
     slopes = _ratio(squared_slopes(prediction - target, domain), size)
     return relative_l2(prediction, batch) + SLOPES_WEIGHT * slopes
@@ -73,6 +76,15 @@ def training_loss(network: nn.Module, name: str) -> CaseLoss:
 def validation_loss(network: nn.Module) -> CaseLoss:
     """Return the loss a network is judged by, however it is trained."""
     return training_loss(network, "grid-l1")
+
+
+def _squared_size(batch: Batch) -> PerCase:
+    """Return ‖u‖₂², of a pattern that has all but vanished that of LEAST_SIZE throughout its domain."""
+    return torch.maximum(batch["target"].square().sum((1, 2, 3)), LEAST_SIZE**2 * _num_values(batch))
+
+
+def _num_values(batch: Batch) -> PerCase:
+    return (batch["domain"].sum((1, 2, 3)) * batch["target"].shape[1]).to(batch["target"].dtype)
 
 
 def _ratio(squared_error: PerCase, squared_size: PerCase) -> PerCase:
