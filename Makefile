@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := src tests benchmarks examples release fuzz
+CODE := src tests benchmarks examples release fuzz studies
 # LOCK=requirements.lock installs the versions that the tests last passed with, instead of the newest.
 CONSTRAINTS := $(if $(LOCK),--constraint $(LOCK))
 MINUTES ?= 5
