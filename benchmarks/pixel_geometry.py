@@ -108,8 +108,7 @@ def main() -> None:
             "layers of nodes, so that displacements are twice as large: hence their best multiple. `true boundary` is "
             "`physical`. The last columns are of the estimate of the distance to the PDE, 2 ‖u_h − u_h/2‖ / ‖u_h/2‖ "
             "with a factor of 3 instead of 2 for displacements, as a multiple of the distance, and how often it is at "
-            "least half of it. Errors of heat are mostly those of its time step, 2 s. Cases that are not solved have "
-            "curves that touch.",
+            "least half of it. Cases that are not solved have curves that touch.",
             table(heading, [row_of(*kind, found) for kind in kinds]),
             f"Machine: {processor()}.",
         ],

@@ -103,8 +103,9 @@ def test_the_time_of_the_network_is_told_from_that_of_all_else(run, monkeypatch,
 
 
 @pytest.mark.usefixtures("undrawn")
-# On pixels, and on the true boundary of this grid and of a finer one; heat once more for its animation.
-@pytest.mark.parametrize(("problem", "times"), [("poisson", 3), ("heat", 4)])
+# On pixels, and on the true boundary of this grid and of a finer one, of heat for its first, smaller steps and for the
+# others; heat once more for its animation.
+@pytest.mark.parametrize(("problem", "times"), [("poisson", 3), ("heat", 6)])
 def test_a_system_is_factorised_once(run, monkeypatch, problem, times):
     factorise, matrices = disol.fem.solve.factorise, []
 

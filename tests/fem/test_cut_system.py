@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+from scipy.special import j0, jn_zeros
 
 from disol import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System, consistent_load, forms
@@ -283,6 +284,39 @@ def test_heat_settles_at_the_steady_solution_and_keeps_its_sum_where_nothing_flo
     contents = [insulated.mass.sum(axis=0) @ field.values[:, 0] for field in insulated.march(lambda x, y: x, 0.1, 3)]
     start = discretise(region, grid, Form(diffusive(1.0)), source=lambda x, y: 2 * x).load.sum()
     np.testing.assert_allclose(contents, start, rtol=1e-10)
+
+
+def test_steps_of_time_are_second_order():
+    """The first mode of a disc, whose decay is that of its discrete eigenvalue: what is left is due to time alone."""
+    angles = 2 * np.pi * np.arange(500) / 500
+    disc = Region.from_polygons([0.5 + 0.37 * np.stack([np.cos(angles), np.sin(angles)], axis=1)])
+    system = discretise(disc, Grid(24, 24), Form(diffusive(1.0)), [Dirichlet(Arc(0))])
+    root = jn_zeros(0, 1)[0] / 0.37
+
+    def first_mode(x, y):
+        return j0(root * np.minimum(np.hypot(x - 0.5, y - 0.5), 0.37))
+
+    time = 1.0 / root**2
+    found = []
+    for steps in (4, 8, 16, 256):
+        *_, last = system.march(first_mode, time / steps, steps)
+        found.append(np.nan_to_num(last.pixels()))
+    errors = [np.linalg.norm(each - found[-1]) / np.linalg.norm(found[-1]) for each in found[:-1]]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2, abs=0.2)
+    assert np.log2(errors[1] / errors[2]) == pytest.approx(2, abs=0.2)
+    size = np.nanmax(found[-1])
+    assert size == pytest.approx(np.exp(-1.0), rel=0.03)
+
+
+def test_a_start_that_supports_do_not_meet_is_damped_at_once():
+    """A hot body with a cold boundary: after one coarse step nothing overshoots, and all is close to fine steps."""
+    system = discretise(drawn(2), Grid(24, 24), Form(diffusive(1.0)), [Dirichlet(Arc(0, 0.0, 1.0))])
+    coarse = next(system.march(1.0, 0.02, 1)).pixels()
+    *_, fine = system.march(1.0, 0.02 / 64, 64)
+    inside = ~np.isnan(coarse)
+    assert coarse[inside].min() > -0.01
+    difference = (coarse - fine.pixels())[inside]
+    assert np.linalg.norm(difference) < 0.02 * np.linalg.norm(fine.pixels()[inside])
 
 
 def test_the_matrix_is_that_of_the_unknowns_in_node_order():
