@@ -20,7 +20,7 @@ from disol.geometry.pieces import DEGREE, WHOLE
 from disol.grid import CORNERS, Grid
 
 ComponentSource = Function | Float[np.ndarray, "height width"] | float | None
-Coefficient = float | Float[np.ndarray, "height width"]
+Coefficient = float | Float[np.ndarray, "..."]  # one, or one for each pixel
 Law = Float[np.ndarray, "*pixels component 2 component 2"]
 Locals = Float[np.ndarray, "element 4 component 4 component"]
 SMALLEST_PECLET = 1e-3  # below it coth Pe − 1/Pe is Pe/3 to seven digits
@@ -74,6 +74,13 @@ def diffusive(conductivity: Coefficient) -> Law:
 def anisotropic(conductivity: Float[np.ndarray, "*pixels 2 2"]) -> Law:
     """C_ab = K_ab, a symmetric tensor, or one for each pixel."""
     return np.asarray(conductivity, dtype=float)[..., None, :, None, :]
+
+
+def conducting(conductivity: float | Float[np.ndarray, "..."]) -> Law:
+    """Return the law of a number, a tensor [2, 2], or of one of them for each pixel, whose axes come last."""
+    array = np.asarray(conductivity, dtype=float)
+    is_tensor = array.ndim == 4 or array.shape == (2, 2)
+    return anisotropic(np.moveaxis(array, (0, 1), (-2, -1))) if is_tensor else diffusive(array)
 
 
 def elastic(young: Coefficient, poisson_ratio: Coefficient, plane: Literal["strain", "stress"]) -> Law:

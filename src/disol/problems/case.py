@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float, Float32
 from numpy.typing import ArrayLike
 
 from disol import _checks as checks
@@ -20,6 +20,8 @@ from disol.fields import is_function
 from disol.geometry import Geometry, Raster
 from disol.geometry.region import Region
 from disol.grid import Grid
+from disol.problems.coefficients import split
+from disol.problems.conditions import Stated, read_conditions
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
 from disol.problems.drawing import draw_terms, random_stream
@@ -30,9 +32,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # One value per pixel, [height, width] or [batch, height, width], as an array, a tensor or nested lists.
-Pixels = ArrayLike
+# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}.
+Pixels = ArrayLike | Mapping[str, Any]
 # Of sources also a function f(x, y), or one for each case.
 FieldLike = ArrayLike | Callable[..., Any] | Sequence[Callable[..., Any]]
+
+# A number, one for each pixel, or a function f(x, y); of a velocity a pair of them, of a tensor two times two.
+CoefficientLike = ArrayLike | Callable[..., Any]
 
 
 class CaseData(TypedDict, total=False):
@@ -46,11 +52,17 @@ class CaseData(TypedDict, total=False):
     fix_y: Pixels
     force_x: Pixels
     force_y: Pixels
+    flux: Mapping[str, Any]
+    convection: Mapping[str, Any]
     times: Sequence[float]
-    diffusion: float
-    velocity: tuple[float, float]
-    young: float
-    poisson_ratio: float
+    diffusion: CoefficientLike
+    velocity: CoefficientLike
+    reaction: CoefficientLike
+    conductivity: CoefficientLike
+    density: CoefficientLike
+    capacity: CoefficientLike
+    young: CoefficientLike
+    poisson_ratio: CoefficientLike
     time_scale: float
     source_strength: float
     steps_per_frame: int
@@ -69,6 +81,7 @@ class Case:
     problem              the PDE, with the numbers of its equation
     conventions          how it is discretised
     terms                what it is given, by name: masks, forces, and sources as functions or arrays
+    coefficients         of one case on its true boundary: what changes from pixel to pixel, as arrays or functions
     seed, index, shift   of a drawn case: where it comes from
     geometry             of a case that is known as curves: those that every resolution shows
     traced               of a case from a picture, on its true boundary: the edge of what is dark in it
@@ -76,6 +89,7 @@ class Case:
     is_drawn             drawing has scaled its loads to the size that networks know; so it has those of a batch of such
     origin               where each term of a case that was read comes from, in words
     notes                what a reader of it should know, such as what its grid does not show
+    stated               what was stated by parts of the boundary; the masks of its terms show where
     domain, grid         where the equation holds, and the pixels it is made of
     times                seconds at which a transient problem is asked for; None for a steady one
     is_batch             it holds several cases
@@ -93,6 +107,8 @@ class Case:
     is_drawn: bool = False
     origin: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    coefficients: Mapping[str, Any] = field(default_factory=dict)
+    stated: tuple[Stated, ...] = ()
     _placed: Terms | None = None  # the same terms on a device, if they were checked there
     _first: int = 0  # of a piece of a batch: the number of its first case, for messages
     domain: Bool[Array, "*batch height width"] = field(init=False)
@@ -177,24 +193,35 @@ class Case:
         """
         given = {name: value for name, value in data.items() if value is not None}
         if isinstance(problem, Case):
+            if problem.stated:
+                raise DisolError("Conditions on parts of the boundary belong to one case. State all of it anew.")
             known, conventions = dict(problem.terms), problem.require_conventions(conventions)
-            equation = problem.problem
+            equation, held = problem.problem, problem.coefficients
         else:
-            known, equation = {}, find_problem(problem)
+            known, equation, held = {}, find_problem(problem), {}
             conventions = find_conventions("paper" if conventions is None else conventions, equation)
+        varying, given = split(equation.coefficients, equation.parameters, given)
+        held = {name: value for name, value in held.items() if name not in given} | varying
         numbers = {name: read(name, given.pop(name)) for name, read in equation.parameters.items() if name in given}
         equation = replace(equation, **numbers)
+        given, stated = read_conditions(equation, conventions, given)
+        if stated and known:
+            raise DisolError("Conditions on parts of the boundary belong to one case. State all of it anew.")
         names = [term.name for term in equation.terms]
         for name in given:
             if name not in names:
-                known_names = ", ".join([*names, *equation.parameters])
+                known_names = ", ".join(dict.fromkeys([*names, *equation.parameters, *equation.coefficients]))
                 raise DisolError(f"{equation.name} has no {name!r}. It takes {known_names}.")
+        if isinstance(problem, Case) and conventions.true_boundary and not given:  # its curves stay what they are
+            read = _read_coefficients(equation, held, problem.domain, conventions)
+            return replace(problem, problem=equation, coefficients=read, seed=None, index=None, shift=None)
         terms = known | given
         missing = [term.name for term in equation.terms if term.name not in terms and term.kind is not TIMES]
         if missing:
             raise DisolError(f"{equation.name} needs {', '.join(names)}; {', '.join(missing)} missing.")
         host, placed = _read_terms(equation, terms, device)
-        return cls(equation, conventions, host, _placed=placed)
+        read = _read_coefficients(equation, held, host["domain"], conventions)
+        return cls(equation, conventions, host, coefficients=read, stated=stated, _placed=placed)
 
     @classmethod
     def stack(cls, cases: Sequence["Case"]) -> "Case":
@@ -205,6 +232,13 @@ class Case:
         for case in cases:
             if not isinstance(case, Case):
                 raise DisolError(f"A batch is made of cases, got {type(case).__name__}.")
+            if case.coefficients:
+                raise DisolError(
+                    f"The cases of a batch share their numbers, and {' and '.join(case.coefficients)} of {case} may "
+                    "change from pixel to pixel. Solve it by itself."
+                )
+            if case.stated:
+                raise DisolError(f"Cases with conditions on parts of the boundary are solved one by one, got {case}.")
             shared = (case.problem, case.conventions, case.grid, case.times)
             if case.is_batch or shared != (first.problem, first.conventions, first.grid, first.times):
                 raise DisolError(
@@ -251,6 +285,11 @@ class Case:
     def channel(self, name: str) -> Float32[Array, "*batch height width"]:
         """Return the input channel called `name`."""
         return self.channels.select(self.inputs, name)
+
+    def coefficient_values(self) -> dict[str, Float[np.ndarray, "..."]]:
+        """Return its coefficients as arrays whose last axes are pixels; what is the same everywhere has none."""
+        kinds = self.problem.coefficients
+        return {name: kinds[name].on(name, value, self.domain) for name, value in self.coefficients.items()}
 
     def system(self, element: str = "q1") -> System:
         """Discretise it on pixels: the matrix of a pixel, the unknowns and the load, where its terms are."""
@@ -307,10 +346,11 @@ class Case:
         drawn = "" if self.seed is None else f", seed {self.seed}, index {self.index}"
         shift = f", shift {self.shift}" if self.shift else ""
         times = "" if self.times is None else f", {len(self.times)} times to {self.times[-1]:g} s"
+        varying = f", own {', '.join(self.coefficients)}" if self.coefficients else ""
         covered = float(self.domain.sum()) / self.domain.reshape(-1).shape[0]
         return (
             f"Case({self.problem.name}, {batch}{height} x {width}, {covered:.0%} of it domain, "
-            f"{self.conventions.name} conventions{drawn}{shift}{times})"
+            f"{self.conventions.name} conventions{varying}{drawn}{shift}{times})"
         )
 
     def plot(self) -> "Figure":
@@ -345,6 +385,21 @@ def naming_the_case(batch: Case, step: Callable[[Case], object]) -> Iterator[Non
             except DisolError as own:
                 raise DisolError(f"Case {number}: {own}") from error
         raise
+
+
+def _read_coefficients(
+    problem: Problem, given: Mapping[str, Any], domain: Bool[Array, "*batch height width"], conventions: Conventions
+) -> dict[str, Any]:
+    """Check what changes from pixel to pixel, which needs one case on its true boundary."""
+    if given and not conventions.true_boundary:
+        names = " and ".join(given)
+        raise DisolError(
+            f"{names} can be given per pixel, or at all where the equation has no such number, on the true boundary "
+            f'only, got {conventions.name} conventions. Pass conventions="physical".'
+        )
+    if given and domain.ndim == 3:
+        raise DisolError(f"{' and '.join(given)} per pixel is of one case, got a batch of {len(domain)}.")
+    return {name: problem.coefficients[name].check(name, value, domain) for name, value in given.items()}
 
 
 def _read_terms(problem: Problem, given: Terms, device: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:

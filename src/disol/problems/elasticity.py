@@ -13,6 +13,7 @@ from disol._terms import DOMAIN, FORCE, SUPPORT, Term
 from disol.fem import Element, boundary_force, forms
 from disol.fem.cut_forms import Form, elastic
 from disol.geometry.curve import thin_pixels
+from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Mask, Problem, Terms
 
@@ -29,6 +30,8 @@ class ElasticityProblem(Problem):
 
     young           E
     poisson_ratio   ν
+
+    On the true boundary both may change from pixel to pixel.
     """
 
     young: float = 1e3
@@ -43,18 +46,21 @@ class ElasticityProblem(Problem):
     )
     fields: ClassVar = ("u_x", "u_y")
     parameters: ClassVar = {"young": checks.positive_number, "poisson_ratio": checks.poisson_ratio}
+    coefficients: ClassVar = {"young": Coefficient(), "poisson_ratio": Coefficient(least="ratio")}
     is_homogeneous: ClassVar = True
     has_form: ClassVar = True
 
-    def form(self, conventions: Conventions) -> Form:
+    def form(self, conventions: Conventions, coefficients: Terms) -> Form:
         """−div σ(U)."""
-        return Form(elastic(self.young, self.poisson_ratio, conventions.plane))
+        young, ratio = (coefficients.get(name, getattr(self, name)) for name in ("young", "poisson_ratio"))
+        return Form(elastic(young, ratio, conventions.plane))
 
-    def cautions(self, domain: Mask) -> Iterator[str]:
+    def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
         """Say where bilinear elements lock: thin walls bend too little, and so does what keeps its volume."""
-        if self.poisson_ratio > LARGEST_RATIO:
+        ratio = float(np.max(coefficients.get("poisson_ratio", self.poisson_ratio)))
+        if ratio > LARGEST_RATIO:
             yield (
-                f"Poisson's ratio is {self.poisson_ratio:g}: displacements are less accurate, off in a thick-walled "
+                f"Poisson's ratio is {ratio:g}: displacements are less accurate, off in a thick-walled "
                 "cylinder on a 64 grid by 0.3 % at 0.45, 0.9 % at 0.49 and 6 % at 0.499."
             )
         pixels = thin_pixels(domain, THINNEST)

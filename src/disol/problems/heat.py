@@ -11,18 +11,22 @@ from disol._arrays import Array
 from disol._terms import DOMAIN, INITIAL, SOURCE, SUPPORT, TIMES, Term
 from disol.errors import DisolError
 from disol.fem import Element, consistent_load, forms
-from disol.fem.cut_forms import ComponentSource, Form, diffusive
+from disol.fem.cut_forms import ComponentSource, Form, conducting
+from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Terms, TransientProblem
 
 
 @dataclass(frozen=True)
 class HeatProblem(TransientProblem):
-    """U_t = s (ΔU + g f), U(0) = U₀; U = 0 on supports, ∂U/∂n = 0 on every other boundary.
+    """ρ c U_t = s (div(κ ∇U) + g f), U(0) = U₀; U = 0 on supports, κ ∂U/∂n = 0 on every other boundary.
 
     time_scale        s, diffusion times per second
     source_strength   g
-    steps_per_frame   backward Euler steps in each frame of 2 s
+    steps_per_frame   steps of time in each frame of 2 s: backward Euler on pixels, SDIRK2 on the true boundary
+
+    On the true boundary there may be a conductivity κ, also a symmetric tensor, a density ρ and a capacity c, all of
+    which may change from pixel to pixel. They are 1 unless given.
 
     Read literally (s = g = 1 on the unit square) every case is steady after a few seconds; the defaults spread the
     transient over 50 s and let source and initial field weigh the same at 20 s.
@@ -44,14 +48,20 @@ class HeatProblem(TransientProblem):
         "source_strength": checks.number,
         "steps_per_frame": checks.steps_per_frame,
     }
+    coefficients: ClassVar = {
+        "conductivity": Coefficient(((), (2, 2))),
+        "density": Coefficient(),
+        "capacity": Coefficient(),
+    }
     is_homogeneous: ClassVar = True
     known_conventions: ClassVar = ("paper",)  # no released heat data could be checked
     has_form: ClassVar = True
 
-    def form(self, conventions: Conventions) -> Form:
-        """U_t − s ΔU."""
+    def form(self, conventions: Conventions, coefficients: Terms) -> Form:
+        """ρ c U_t − s div(κ ∇U)."""
         del conventions
-        return Form(diffusive(self.time_scale))
+        law = conducting(self.time_scale * coefficients.get("conductivity", 1.0))
+        return Form(law, density=coefficients.get("density", 1.0) * coefficients.get("capacity", 1.0))
 
     def sources(self, terms: Terms) -> list[ComponentSource]:
         """Return s g f."""

@@ -19,6 +19,7 @@ from disol.fem.rounding import settle
 from disol.fields import Source, at_nodes, at_pixels
 from disol.geometry import Raster, Segment
 from disol.grid import Grid, nodes_touching
+from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
 
@@ -68,6 +69,8 @@ class Problem(ABC):
     fields: ClassVar[tuple[str, ...]]
     # The numbers in the equation, which a case can replace, and how each is read.
     parameters: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
+    # What may change from pixel to pixel on the true boundary, some of these numbers among it, and what it may be.
+    coefficients: ClassVar[dict[str, Coefficient]] = {}
     # The equation is the same at every place, and loads turn and mirror as their kinds say: training then moves cases
     # over the grid, and turns and mirrors them by the symmetries that the element matrix has.
     is_homogeneous: ClassVar[bool] = False
@@ -92,17 +95,20 @@ class Problem(ABC):
     ) -> Float[Array, "*batch component rows columns"]:
         """Return the load vector b, by node."""
 
-    def form(self, conventions: Conventions) -> Form:
-        """Return the equation as elements that are cut at the true boundary take it; needs `has_form`."""
+    def form(self, conventions: Conventions, coefficients: Terms) -> Form:
+        """Return the equation as elements that are cut at the true boundary take it; needs `has_form`.
+
+        Coefficients that change, by name, are arrays whose last axes are pixels.
+        """
         raise NotImplementedError
 
     def sources(self, terms: Terms) -> list[ComponentSource]:
         """Return what drives each component inside the domain: a function, values per pixel, or None."""
         return [terms.get("source")] if len(self.fields) == 1 else [None] * len(self.fields)
 
-    def cautions(self, domain: Mask) -> Iterator[str]:
+    def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
         """Yield what makes solutions on the true boundary of one domain less accurate than they usually are."""
-        del domain
+        del domain, coefficients
         yield from ()
 
     @cached_property

@@ -10,9 +10,10 @@ from disol import _checks as checks
 from disol._arrays import Array
 from disol._terms import DOMAIN, SOURCE, SUPPORT, Term
 from disol.fem import ELEMENTS, Element, consistent_load, forms, nodal_load
-from disol.fem.cut_forms import Form, diffusive
+from disol.fem.cut_forms import Form, conducting
 from disol.fields import Source, at_nodes, at_pixels, is_function
 from disol.grid import Grid, nodes_touching, pixel_means
+from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Mask, Problem, Terms
 
@@ -21,10 +22,13 @@ STEEPEST = 30.0  # logarithm of the range of ρ; more would leave nothing of mos
 
 @dataclass(frozen=True)
 class ScalarProblem(Problem):
-    """−κ ΔU + v · ∇U = f; U = 0 on supports, κ ∂U/∂n = 0 on every other boundary.
+    """−div(κ ∇U) + v · ∇U + r U = f; U = 0 on supports, κ ∂U/∂n = 0 on every other boundary.
 
     diffusion   κ
     velocity    v, along columns and along rows
+
+    On the true boundary both may change from pixel to pixel, κ may be a symmetric tensor, and there may be a reaction
+    r, at least 0.
     """
 
     diffusion: float = 1.0
@@ -33,13 +37,22 @@ class ScalarProblem(Problem):
     terms: ClassVar = (Term("domain", DOMAIN), Term("dirichlet", SUPPORT), Term("source", SOURCE))
     fields: ClassVar = ("u",)
     parameters: ClassVar = {"diffusion": checks.positive_number, "velocity": checks.vector}
+    coefficients: ClassVar = {
+        "diffusion": Coefficient(((), (2, 2))),
+        "velocity": Coefficient(((2,),), "any"),
+        "reaction": Coefficient(least="not negative"),
+    }
     is_homogeneous: ClassVar = True
     has_form: ClassVar = True
 
-    def form(self, conventions: Conventions) -> Form:
-        """−κ ΔU + v · ∇U."""
+    def form(self, conventions: Conventions, coefficients: Terms) -> Form:
+        """−div(κ ∇U) + v · ∇U + r U."""
+        law = conducting(coefficients.get("diffusion", self.diffusion))
         velocity = self.velocity if any(self.velocity) else None
-        return Form(diffusive(self.diffusion), velocity, upwind=conventions.streamline_upwind)
+        if "velocity" in coefficients:
+            velocity = np.moveaxis(coefficients["velocity"], 0, -1)
+        reaction = coefficients.get("reaction", 0.0)
+        return Form(law, velocity, reaction, upwind=conventions.streamline_upwind)
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
         """∫ κ ∇Nᵢ · ∇Nⱼ + wᵢ v · ∇Nⱼ, with w = N (Galerkin) or w = N + τ v · ∇N (SUPG)."""

@@ -155,7 +155,7 @@ class Solution:
             "conventions": np.array(case.conventions.name),
             "times": np.array(self.times or (), dtype=float),
         }
-        return described | drawn | found | nodes
+        return described | drawn | found | nodes | case.coefficient_values()
 
     def cell_data(self) -> dict[str, Float[np.ndarray, "height width"]]:
         """Return what a picture of one case shows, by name; a name that ends in "at 2 s" belongs to that time."""
@@ -166,7 +166,9 @@ class Solution:
             name + suffix: frame[place] for suffix, frame in frames.items() for place, name in enumerate(self.fields)
         }
         given = [term.name for term in self.problem.terms[1:] if term.kind.storage is not None]
-        return shown | {name: self.case.channel(name).astype(float) for name in given}
+        pixels = self.case.grid.pixels
+        varying = {name: value for name, value in self.case.coefficient_values().items() if value.shape == pixels}
+        return shown | {name: self.case.channel(name).astype(float) for name in given} | varying
 
 
 def save_arrays(

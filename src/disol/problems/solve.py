@@ -20,7 +20,7 @@ from disol.fem.rounding import naming_case, report
 from disol.fem.solve import one_thread
 from disol.grid import pixel_means
 from disol.problems import true_boundary
-from disol.problems.case import Case, CaseData, FieldLike, Pixels, naming_the_case
+from disol.problems.case import Case, CaseData, CoefficientLike, FieldLike, Pixels, naming_the_case
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Frames, Problem
 from disol.problems.solution import Solution
@@ -33,6 +33,7 @@ Result = TypeVar("Result")
 # A batch that the CPU has solved before a GPU has launched all its kernels. Measured beside an H200, one case by the
 # CPU and by the GPU: 15 and 31 ms for 2,000 unknowns, 66 and 57 for 8,000; with ten steps of time 119 and 150.
 FEW_UNKNOWNS = {"steady": 5_000, "transient": 10_000}
+COEFFICIENTS = {name for name, kind in CaseData.__annotations__.items() if kind == CoefficientLike}
 DEVICES = "/dev/nvidia[0-9]*"  # files of the driver
 COPIES = 8  # of all frames, on the device and on the host: terms, nodes, fields, and what becomes of them
 
@@ -48,11 +49,17 @@ def solve_exact(
     fix_y: Pixels | None = None,
     force_x: Pixels | None = None,
     force_y: Pixels | None = None,
+    flux: Mapping[str, Any] | None = None,
+    convection: Mapping[str, Any] | None = None,
     times: Sequence[float] | None = None,
-    diffusion: float | None = None,
-    velocity: tuple[float, float] | None = None,
-    young: float | None = None,
-    poisson_ratio: float | None = None,
+    diffusion: CoefficientLike | None = None,
+    velocity: CoefficientLike | None = None,
+    reaction: CoefficientLike | None = None,
+    conductivity: CoefficientLike | None = None,
+    density: CoefficientLike | None = None,
+    capacity: CoefficientLike | None = None,
+    young: CoefficientLike | None = None,
+    poisson_ratio: CoefficientLike | None = None,
     time_scale: float | None = None,
     source_strength: float | None = None,
     steps_per_frame: int | None = None,
@@ -75,7 +82,13 @@ def solve_exact(
 
     Masks and markers are arrays of 0 and 1, [height, width], or [batch, height, width] for a batch. A source is an
     array with one value per pixel, a function f(x, y) of NumPy arrays, x to the right and y downwards, or a list of
-    functions, one for each case; it is used as given. The numbers of the equation can be given too.
+    functions, one for each case; it is used as given. The numbers of the equation can be given too. With "physical"
+    `diffusion`, `velocity`, `reaction` (Poisson, advection-diffusion), `conductivity`, `density`, `capacity` (heat),
+    `young` and `poisson_ratio` may be arrays or functions, the conductivities symmetric tensors [2, 2, height, width].
+
+    Under "physical" supports and forces of one case also map parts of its boundary to numbers, formulas or functions,
+    as dirichlet={"left": 20, "right": "80 + 5*y"}; `flux` maps them to what flows in, κ ∂U/∂n, and `convection` to
+    (h, U_out), κ ∂U/∂n = h (U_out − U). Sources and forces that are not given are 0 then.
 
     Pixels are square and the grid is one unit high. Boundaries follow pixel edges, so against the smooth domain the
     solution is first-order accurate.
@@ -93,9 +106,10 @@ def _may_be_batch(problem: object, given: Mapping[str, Any]) -> bool:
     """Tell whether it is worth looking for a GPU, which may import torch: one case is solved without."""
     if isinstance(problem, list | tuple) or (isinstance(problem, Case) and problem.is_batch):
         return True
-    lists = [value for value in given.values() if isinstance(value, list | tuple)]
-    has_entries = any(value and not checks.is_number(value[0]) for value in lists)  # not times, not a velocity
-    return has_entries or any(getattr(value, "ndim", None) == 3 for value in given.values())
+    terms = [value for name, value in given.items() if name not in COEFFICIENTS]
+    lists = [value for value in terms if isinstance(value, list | tuple)]
+    has_entries = any(value and not checks.is_number(value[0]) for value in lists)  # not times
+    return has_entries or any(getattr(value, "ndim", None) == 3 for value in terms)
 
 
 def system(

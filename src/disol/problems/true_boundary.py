@@ -29,13 +29,28 @@ def cut_system(case: Case, refinement: int = 1) -> CutSystem:
     height, width = case.grid.pixels
     grid = Grid(refinement * height, refinement * width)
     sources = [_on_grid(source, refinement) for source in case.problem.sources(case.terms)]
-    return discretise(region, grid, case.problem.form(case.conventions), conditions(case), sources)
+    form = case.problem.form(case.conventions, coefficients(case, refinement))
+    return discretise(region, grid, form, conditions(case), sources)
+
+
+def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
+    """Put what changes from pixel to pixel on the grid of a case, or on a finer one; what does not lacks pixel axes."""
+    finer = None
+    if refinement > 1 and any(map(callable, case.coefficients.values())):
+        finer = case.region.mask(Grid(*(refinement * side for side in case.grid.pixels)))
+    kinds = case.problem.coefficients
+    return {
+        name: kinds[name].on(name, value, case.domain, refinement, finer) for name, value in case.coefficients.items()
+    }
 
 
 def conditions(case: Case) -> list[Condition]:
     """Return what is held and what is loaded, on arcs of the region of one case."""
-    found: list[Condition] = []
+    found = [condition for stated in case.stated for condition in stated.conditions]
+    by_part = {stated.argument for stated in case.stated}
     for term in case.problem.terms:
+        if term.name in by_part:
+            continue
         if term.kind is SUPPORT:
             found += [Dirichlet(arc, components=_components(case.problem, term)) for arc, _ in _arcs(case, term)]
         elif term.kind is FORCE:
@@ -78,7 +93,7 @@ def solve_case(case: Case) -> Solution:
     """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken."""
     if case.is_batch:
         raise DisolError(f"Cases on their true boundary are solved one at a time, got a batch of {len(case)}.")
-    for caution in case.problem.cautions(case.domain):
+    for caution in case.problem.cautions(case.domain, coefficients(case)):
         warnings.warn(caution, UserWarning, stacklevel=4)
     found, frames = solve_frames(case), case.problem.frames(case.times)
     fields = np.stack([np.nan_to_num(frame.pixels()) * case.domain for frame in found.values()])

@@ -134,6 +134,14 @@ class Surrogate:
         given: dict[str, Any] = {**data}
         posed, conventions = (self.problem, self.conventions) if case is None else (case, None)
         asked = as_case(posed, conventions, given, gpu)
+        if asked.coefficients:
+            names = " and ".join(asked.coefficients)
+            raise DisolError(f"Networks know no {names} of a case's own. Solve it by disol.solve_exact.")
+        if asked.stated:
+            raise DisolError(
+                "Networks know supports at zero, and no values, fluxes or convection by parts of the boundary. "
+                "Solve it by disol.solve_exact."
+            )
         self.checkpoint.require_match(asked.problem, asked.conventions)
         self._warn(asked)
         return asked

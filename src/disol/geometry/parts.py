@@ -1,0 +1,103 @@
+"""Parts of a boundary by name: `left`, `outer`, `hole1`, `outer:0.1-0.35`, `near:0.2,0.7`.
+
+A side (left, right, top, bottom) is what of the outer loops lies on that side of the box around the domain. Where that
+is less than a tenth of the side of the box, as of round domains, it is what faces that way, to within 45 degrees.
+Nearest to a point is one straight run of a loop.
+"""
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from disol.errors import DisolError, shown
+from disol.geometry.curve import Curve, next_points
+from disol.geometry.loops import list_some, name_curves, read_ranges
+from disol.geometry.region import Arc, Region
+
+# Outward; y points downwards.
+SIDES = {"left": (-1.0, 0.0), "right": (1.0, 0.0), "top": (0.0, -1.0), "bottom": (0.0, 1.0)}
+ON_SIDE = 1e-9  # of the size of the box
+FLAT = 0.1  # of the side of the box, from which on what lies on it is the side
+
+Edges = Bool[np.ndarray, " edge"]
+
+
+def find_part(region: Region, name: str) -> tuple[Arc, ...]:
+    """Return the arcs of a part of the boundary, or list the names that there are."""
+    asked = name.strip().lower() if isinstance(name, str) else ""
+    if asked in SIDES:
+        return _side(region, asked)
+    if asked.startswith("near:"):
+        return (_nearest(region, asked),)
+    curves = name_curves(region.loops)
+    if not asked or asked.partition(":")[0] not in curves.places:
+        raise DisolError(
+            f"There is no part {shown(name)} of this boundary. Use {', '.join(SIDES)}, "
+            f"{list_some(list(curves.places))}, a range such as outer:0.1-0.35, or near:X,Y."
+        )
+    return tuple(Arc.from_segment(segment) for segment, _ in curves.segments(read_ranges(asked)))
+
+
+def _side(region: Region, name: str) -> tuple[Arc, ...]:
+    outward = np.array(SIDES[name])
+    points = np.concatenate([loop.points for loop in region.loops])
+    size, far = np.ptp(points, axis=0), float((points @ outward).max())
+    outer = {number: loop for number, loop in enumerate(region.loops) if loop.signed_area > 0}
+    slack = ON_SIDE * float(size.max())
+    lying = {
+        number: np.minimum(loop.points @ outward, next_points(loop.points) @ outward) >= far - slack
+        for number, loop in outer.items()
+    }
+    length = sum(float(np.diff(loop.arc_lengths)[lying[number]].sum()) for number, loop in outer.items())
+    if length >= FLAT * float(size @ np.abs(outward[::-1])):
+        return tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, lying[number]))
+    facing = {number: _facing(loop, outward) for number, loop in outer.items()}
+    return tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, facing[number]))
+
+
+def _facing(loop: Curve, outward: Float[np.ndarray, "2"]) -> Edges:
+    """Mark the edges whose outward normal is within 45 degrees of a direction."""
+    step = next_points(loop.points) - loop.points
+    return step @ [-outward[1], outward[0]] >= np.sqrt(0.5) * np.hypot(*step.T)
+
+
+def _runs(number: int, loop: Curve, chosen: Edges) -> list[Arc]:
+    """Return the arcs that runs of chosen edges make up."""
+    if chosen.all():
+        return [Arc(number)]
+    place = loop.arc_lengths / loop.arc_lengths[-1]
+    found = []
+    for first in np.flatnonzero(chosen & ~np.roll(chosen, 1)).tolist():
+        count = int(np.argmin(np.roll(chosen, -first)))
+        last = first + count
+        end = place[last] if last < len(chosen) else 1.0 + place[last - len(chosen)]
+        found.append(Arc(number, float(place[first]), float(end)))
+    return found
+
+
+def _nearest(region: Region, name: str) -> Arc:
+    """Return the straight run of a loop that is nearest to the point of `near:x,y`."""
+    try:
+        point = np.array([float(piece) for piece in name.removeprefix("near:").split(",")])
+    except ValueError:
+        point = np.empty(0)
+    if point.shape != (2,) or not np.isfinite(point).all():
+        raise DisolError(f"The part nearest to a point is written like near:0.2,0.7, got {shown(name)}.")
+    best = (np.inf, 0, 0)
+    for number, loop in enumerate(region.loops):
+        step = next_points(loop.points) - loop.points
+        along = ((point - loop.points) * step).sum(axis=1) / (step**2).sum(axis=1)
+        foot = loop.points + np.clip(along, 0.0, 1.0)[:, None] * step
+        distance = np.hypot(*(foot - point).T)
+        best = min(best, (float(distance.min()), number, int(distance.argmin())))
+    _, number, edge = best
+    loop = region.loops[number]
+    step = next_points(loop.points) - loop.points
+    way = step / np.hypot(*step.T)[:, None]
+    straight = way @ way[edge] > 1 - 1e-12
+    # Only the run of like directions that the edge is in.
+    order = np.roll(np.arange(len(straight)), -edge)
+    kept = np.zeros_like(straight)
+    kept[order[: int(np.argmin(straight[order]))]] = True
+    back = order[::-1]
+    kept[back[: int(np.argmin(straight[back]))]] = True
+    return _runs(number, loop, kept)[0]

@@ -1,0 +1,142 @@
+"""Coefficients of an equation that change from pixel to pixel: read, checked, and put on a grid.
+
+A coefficient is constant on a pixel. It is known on the pixels of the domain, whose centres lie in it; elements that
+the true boundary cuts off other pixels take the value of the nearest of these. A function is evaluated at pixel
+centres, of the pixels next to the domain, too.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy
+from jaxtyping import Bool, Float, Int
+
+from disol import _checks as checks
+from disol.errors import DisolError, shown
+from disol.grid import Grid
+
+Mask = Bool[np.ndarray, "height width"]
+# A number, an array or a function: [height, width], of a velocity [2, height, width], of a tensor [2, 2] or
+# [2, 2, height, width].
+Given = Any
+ROUNDING = 1e-12  # relative difference of entries of a tensor that is taken for symmetric
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """What a coefficient may be.
+
+    axes    in front of those of pixels: none of a number, (2,) of a vector, (2, 2) of a tensor; the first that fits
+    least   "positive" numbers (of a tensor: positive definite), not "negative" ones, "ratio" of Poisson, or any
+    """
+
+    axes: tuple[tuple[int, ...], ...] = ((),)
+    least: Literal["positive", "not negative", "ratio", "any"] = "positive"
+
+    def check(self, name: str, value: Given, domain: Mask) -> Given:
+        """Read what a user gave for one case, or say what is wrong with it; functions stay functions."""
+        if callable(value):
+            self.on(name, value, domain)
+            return value
+        array = checks.as_float(name, checks.real_numbers(name, value))
+        if array.shape in self.axes:
+            self._require_range(name, array)
+            return array
+        if not any(array.shape == (*axes, *domain.shape) for axes in self.axes):
+            shapes = " or ".join(str([*axes, *domain.shape]) for axes in self.axes)
+            raise DisolError(
+                f"{name} must have one value per pixel, shape {shapes}, or be a function of x and y, "
+                f"got shape {list(array.shape)}."
+            )
+        self._require_range(name, array[..., domain])
+        return array
+
+    def on(
+        self, name: str, value: Given, domain: Mask, refinement: int = 1, finer: Mask | None = None
+    ) -> Float[np.ndarray, "..."]:
+        """Put a checked value on the grid of its domain, or on a finer one, of whose mask functions are asked.
+
+        Pixel axes come last; what is the same everywhere has none.
+        """
+        if callable(value):
+            mask = domain if finer is None else finer
+            near = scipy.ndimage.binary_dilation(mask, np.ones((3, 3), dtype=bool))
+            samples = self._sample(name, value, Grid(*mask.shape), near)
+            values = np.zeros((*samples.shape[:-1], *mask.shape))
+            values[..., near] = samples
+            return values[(..., *nearest(near))]
+        array = np.asarray(value, dtype=float)
+        if array.shape in self.axes:
+            return array
+        filled = array[(..., *nearest(domain))]
+        return filled.repeat(refinement, axis=-2).repeat(refinement, axis=-1)
+
+    def _sample(self, name: str, function: Callable[..., Any], grid: Grid, where: Mask) -> Float[np.ndarray, "..."]:
+        """Evaluate a function at the centres of some pixels, which are the last axis."""
+        x, y = (np.broadcast_to(axis, where.shape)[where] for axis in grid.pixel_centres())
+
+        def spread(values: Any) -> np.ndarray:
+            if isinstance(values, tuple | list):
+                return np.stack([spread(each) for each in values])
+            array = checks.real_numbers(name, values)
+            return np.broadcast_to(array, x.shape) if array.ndim == 0 else array
+
+        try:
+            values = spread(function(x, y))
+        except DisolError:
+            raise
+        except Exception as error:
+            raise DisolError(
+                f"{name} must be a function of two arrays x and y, but raised {type(error).__name__}: {error}. "
+                "Write it with NumPy functions."
+            ) from error
+        if not any(values.shape == (*axes, len(x)) for axes in self.axes):
+            shapes = " or ".join(str([*axes, len(x)]) for axes in self.axes)
+            raise DisolError(f"{name} must return one value per point, shape {shapes}, got {list(values.shape)}.")
+        values = checks.as_float(name, values)
+        self._require_range(name, values)
+        return values
+
+    def _require_range(self, name: str, values: Float[np.ndarray, "..."]) -> None:
+        """Require values that the equation allows, of tensors that they are symmetric and positive definite."""
+        if values.shape[:2] == (2, 2) and (2, 2) in self.axes:
+            size = np.abs(values).max(axis=(0, 1))
+            if (np.abs(values[0, 1] - values[1, 0]) > ROUNDING * size).any():
+                raise DisolError(f"{name} must be a symmetric tensor: entries [0, 1] and [1, 0] differ.")
+            scaled = values / np.where(size > 0, size, 1.0)
+            if not ((scaled[0, 0] > 0) & (scaled[0, 0] * scaled[1, 1] > scaled[0, 1] ** 2)).all():
+                raise DisolError(f"{name} must be a positive definite tensor on every pixel of the domain.")
+        elif self.least == "positive" and not (values > 0).all():
+            raise DisolError(f"{name} must be positive on every pixel of the domain, got {shown(float(values.min()))}.")
+        elif self.least == "not negative" and not (values >= 0).all():
+            raise DisolError(f"{name} must not be negative, got {shown(float(values.min()))}.")
+        elif self.least == "ratio" and not ((values > -1) & (values < 0.5)).all():
+            wrong = float(values[(values <= -1) | (values >= 0.5)].flat[0])
+            raise DisolError(f"{name} must lie in (-1, 0.5) on every pixel of the domain, got {wrong:g}.")
+
+
+def nearest(known: Mask) -> Int[np.ndarray, "2 height width"]:
+    """Return row and column of the nearest known pixel to each one; of a known one its own."""
+    return scipy.ndimage.distance_transform_edt(~known, return_distances=False, return_indices=True)
+
+
+def _depth(value: Given) -> int:
+    """Count the axes of an array, or of nested lists."""
+    if isinstance(value, list | tuple):
+        return 1 + max((_depth(each) for each in value), default=0)
+    return getattr(value, "ndim", 0)
+
+
+def split(
+    known: Mapping[str, Coefficient], parameters: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split what was given into coefficients, as functions, arrays or numbers that only they can be, and all else."""
+    chosen = {
+        name: value
+        for name, value in given.items()
+        if name in known
+        and (name not in parameters or callable(value) or _depth(value) >= 2 + len(known[name].axes[0]))
+    }
+    return chosen, {name: value for name, value in given.items() if name not in chosen}
