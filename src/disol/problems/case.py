@@ -13,18 +13,19 @@ from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
-from disol._terms import FORCE, TIMES, ChannelLayout, FieldKind, Kind
+from disol._terms import FORCE, TIMES, ChannelLayout
 from disol.errors import DisolError, shown
 from disol.fem import ELEMENTS, System
 from disol.fields import is_function
 from disol.geometry import Geometry, Raster
+from disol.geometry.frame import Frame
 from disol.geometry.region import Region
 from disol.grid import Grid
-from disol.problems.coefficients import split
-from disol.problems.conditions import Stated, read_conditions
+from disol.problems.conditions import VALUES, Stated, mark_pixels, read_conditions, read_values, require_apart
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
 from disol.problems.drawing import draw_terms, random_stream
+from disol.problems.given import Given, check_term, read_terms
 from disol.problems.problem import Markers, Problem, Terms
 from disol.problems.table import find, find_conventions, find_problem
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # One value per pixel, [height, width] or [batch, height, width], as an array, a tensor or nested lists.
-# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}.
-Pixels = ArrayLike | Mapping[str, Any]
-# Of sources also a function f(x, y), or one for each case.
+# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}, or as text "left=20".
+Pixels = ArrayLike | Mapping[str, Any] | str
+# Of sources also a number, a formula, a function f(x, y), or one for each case.
 FieldLike = ArrayLike | Callable[..., Any] | Sequence[Callable[..., Any]]
 
 # A number, one for each pixel, or a function f(x, y); of a velocity a pair of them, of a tensor two times two.
@@ -46,14 +47,19 @@ class CaseData(TypedDict, total=False):
 
     domain: Pixels
     dirichlet: Pixels
+    dirichlet_values: ArrayLike
     source: FieldLike
     initial: FieldLike
     fix_x: Pixels
+    fix_x_values: ArrayLike
     fix_y: Pixels
+    fix_y_values: ArrayLike
     force_x: Pixels
     force_y: Pixels
-    flux: Mapping[str, Any]
-    convection: Mapping[str, Any]
+    flux: Mapping[str, Any] | str
+    convection: Mapping[str, Any] | str
+    size: float
+    plane: str
     times: Sequence[float]
     diffusion: CoefficientLike
     velocity: CoefficientLike
@@ -63,6 +69,7 @@ class CaseData(TypedDict, total=False):
     capacity: CoefficientLike
     young: CoefficientLike
     poisson_ratio: CoefficientLike
+    body_force: CoefficientLike
     time_scale: float
     source_strength: float
     steps_per_frame: int
@@ -90,6 +97,7 @@ class Case:
     origin               where each term of a case that was read comes from, in words
     notes                what a reader of it should know, such as what its grid does not show
     stated               what was stated by parts of the boundary; the masks of its terms show where
+    frame                coordinates of the user: where the grid lies in a drawing, and how long its side is there
     domain, grid         where the equation holds, and the pixels it is made of
     times                seconds at which a transient problem is asked for; None for a steady one
     is_batch             it holds several cases
@@ -109,6 +117,7 @@ class Case:
     notes: tuple[str, ...] = ()
     coefficients: Mapping[str, Any] = field(default_factory=dict)
     stated: tuple[Stated, ...] = ()
+    frame: Frame = field(default_factory=Frame)
     _placed: Terms | None = None  # the same terms on a device, if they were checked there
     _first: int = 0  # of a piece of a batch: the number of its first case, for messages
     domain: Bool[Array, "*batch height width"] = field(init=False)
@@ -191,37 +200,62 @@ class Case:
         a batch are taken there first, and checked there. A case in place of a problem has those of its terms replaced
         that are given.
         """
-        given = {name: value for name, value in data.items() if value is not None}
+        posed = problem if isinstance(problem, Case) else None
         if isinstance(problem, Case):
-            if problem.stated:
-                raise DisolError("Conditions on parts of the boundary belong to one case. State all of it anew.")
-            known, conventions = dict(problem.terms), problem.require_conventions(conventions)
-            equation, held = problem.problem, problem.coefficients
+            conventions = problem.require_conventions(conventions)
+            given = Given(problem.problem, conventions, problem.frame, problem.coefficients).read(data)
         else:
-            known, equation, held = {}, find_problem(problem), {}
+            equation = find_problem(problem)
             conventions = find_conventions("paper" if conventions is None else conventions, equation)
-        varying, given = split(equation.coefficients, equation.parameters, given)
-        held = {name: value for name, value in held.items() if name not in given} | varying
-        numbers = {name: read(name, given.pop(name)) for name, read in equation.parameters.items() if name in given}
-        equation = replace(equation, **numbers)
-        given, stated = read_conditions(equation, conventions, given)
-        if stated and known:
-            raise DisolError("Conditions on parts of the boundary belong to one case. State all of it anew.")
-        names = [term.name for term in equation.terms]
-        for name in given:
-            if name not in names:
-                known_names = ", ".join(dict.fromkeys([*names, *equation.parameters, *equation.coefficients]))
-                raise DisolError(f"{equation.name} has no {name!r}. It takes {known_names}.")
-        if isinstance(problem, Case) and conventions.true_boundary and not given:  # its curves stay what they are
-            read = _read_coefficients(equation, held, problem.domain, conventions)
-            return replace(problem, problem=equation, coefficients=read, seed=None, index=None, shift=None)
-        terms = known | given
-        missing = [term.name for term in equation.terms if term.name not in terms and term.kind is not TIMES]
-        if missing:
-            raise DisolError(f"{equation.name} needs {', '.join(names)}; {', '.join(missing)} missing.")
-        host, placed = _read_terms(equation, terms, device)
-        read = _read_coefficients(equation, held, host["domain"], conventions)
-        return cls(equation, conventions, host, coefficients=read, stated=stated, _placed=placed)
+            given = Given(equation, conventions).read(data)
+        if posed is not None and given.keeps_curves:
+            return posed._replaced(given)
+        stated = () if posed is None else tuple(each for each in posed.stated if each.argument not in given.terms)
+        if stated and "domain" in given.terms:
+            raise DisolError("What was stated of parts of a boundary is not known of another domain. State all anew.")
+        is_stated = bool(stated) or given.is_stated
+        terms = given.complete({} if posed is None else posed.terms, is_stated)
+        host, placed = read_terms(given.problem, terms, device, held_by_pixels=not is_stated)
+        case = cls(given.problem, given.conventions, host, stated=stated, frame=given.frame, _placed=placed)
+        return case._replaced(replace(given, terms={})) if is_stated or given.coefficients else case
+
+    def _replaced(self, given: Given) -> "Case":
+        """Return a case on the same boundary with other numbers, fields, conditions by parts, and coefficients."""
+        problem, frame = given.problem, given.frame
+        kinds, terms = {term.name: term.kind for term in problem.terms}, {**self.terms}
+        coefficients = given.check_coefficients(self.domain)
+        if self.is_batch and (given.conditions or given.values):
+            named = " and ".join([*given.conditions, *given.values])
+            raise DisolError(f"{named} on parts of a boundary is of one case, got a batch of {len(self)}.")
+        for name, value in given.terms.items():
+            terms[name] = check_term(name, kinds[name], value, self.domain)
+        if self.times is not None:
+            problem.require_steps(terms["times"])
+        stated = [each for each in self.stated if each.argument not in (*given.conditions, *given.values)]
+        if given.conditions:
+            stated += read_conditions(problem, given.conditions, self.region, frame)
+        for name, values in given.values.items():
+            if self.sketch is not None:
+                raise DisolError(f"{name}{VALUES} are of pixels, and this case has curves. Use {name}={{'left': 20}}.")
+            stated.append(read_values(problem, problem.term(name), terms[name], values, self.domain))
+        require_apart(stated)
+        for name in given.conditions:
+            if name in kinds:
+                own = [each for each in stated if each.argument == name]
+                terms[name] = mark_pixels(own, self.region, self.domain).astype(kinds[name].dtype)
+        return replace(
+            self,
+            problem=problem,
+            conventions=given.conventions,
+            frame=frame,
+            terms=terms,
+            stated=tuple(stated),
+            coefficients=coefficients,
+            is_drawn=self.is_drawn and not (given.terms or given.conditions or given.values),
+            seed=None,
+            index=None,
+            shift=None,
+        )
 
     @classmethod
     def stack(cls, cases: Sequence["Case"]) -> "Case":
@@ -385,84 +419,3 @@ def naming_the_case(batch: Case, step: Callable[[Case], object]) -> Iterator[Non
             except DisolError as own:
                 raise DisolError(f"Case {number}: {own}") from error
         raise
-
-
-def _read_coefficients(
-    problem: Problem, given: Mapping[str, Any], domain: Bool[Array, "*batch height width"], conventions: Conventions
-) -> dict[str, Any]:
-    """Check what changes from pixel to pixel, which needs one case on its true boundary."""
-    if given and not conventions.true_boundary:
-        names = " and ".join(given)
-        raise DisolError(
-            f"{names} can be given per pixel, or at all where the equation has no such number, on the true boundary "
-            f'only, got {conventions.name} conventions. Pass conventions="physical".'
-        )
-    if given and domain.ndim == 3:
-        raise DisolError(f"{' and '.join(given)} per pixel is of one case, got a batch of {len(domain)}.")
-    return {name: problem.coefficients[name].check(name, value, domain) for name, value in given.items()}
-
-
-def _read_terms(problem: Problem, given: Terms, device: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Check the terms of one case or of a batch, on a device if one is given; return them here and there."""
-    kinds = {term.name: term.kind for term in problem.terms}
-    terms = {name: _read_term(name, kinds[name], given[name]) for name in kinds if name in given}
-    data = {name: value for name, value in terms.items() if kinds[name] is not TIMES}
-    shared = {name: value for name, value in terms.items() if kinds[name] is TIMES}
-    counts = {name: len(value) for name, value in data.items() if isinstance(value, tuple) or np.ndim(value) == 3}
-    if not counts:
-        return _check(problem, data, shared), None
-    if len(set(counts.values())) > 1 or 0 in counts.values():
-        listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise DisolError(
-            f"The terms of a batch must have equally many cases, at least one, got {listed}. "
-            "Pass arrays [batch, height, width], or leave out the batch axis of what all cases share."
-        )
-    num_cases = next(iter(counts.values()))
-    batch = {name: _repeat(value, num_cases) for name, value in data.items()}
-    try:
-        if device is None or any(map(is_function, batch.values())):
-            return _check(problem, batch, shared), None
-        checked = _check(problem, batch, shared, device)
-        # What is right there is right here, too: no need to look at it twice.
-        host = {name: value.astype(kinds[name].dtype, copy=False) for name, value in batch.items()}
-        return {**checked, **host}, {name: checked[name] for name in batch}
-    except DisolError as error:
-        for number in range(num_cases):  # the case that is wrong says better what is wrong
-            try:
-                _check(problem, {name: value[number] for name, value in batch.items()}, shared)
-            except DisolError as own:
-                raise DisolError(f"Case {number}: {own}") from error
-        raise
-
-
-def _read_term(name: str, kind: Kind, value: Any) -> Any:
-    """See a term as a function, a tuple with an entry for each case of a batch, or an array of real numbers."""
-    if kind is TIMES or (isinstance(kind, FieldKind) and callable(value)):
-        return value
-    if isinstance(kind, FieldKind) and isinstance(value, list | tuple) and any(map(callable, value)):
-        return tuple(own if callable(own) else checks.real_numbers(name, own) for own in value)
-    return checks.real_numbers(name, value)
-
-
-def _repeat(value: Any, num_cases: int) -> Any:
-    """Give every case of a batch what all of them share."""
-    if callable(value):
-        return (value,) * num_cases
-    is_shared = isinstance(value, np.ndarray) and value.ndim < 3  # what has too few axes, its check refuses
-    return np.broadcast_to(value, (num_cases, *value.shape)) if is_shared else value
-
-
-def _check(problem: Problem, data: Terms, shared: Terms, device: Any = None) -> dict[str, Any]:
-    """Require one grid for all terms, and let their kinds check them, on a device if one is given."""
-    domain = data["domain"]
-    if domain.ndim != 3:
-        checks.require_pixels("domain", domain, None)
-    for name, value in data.items():
-        if isinstance(value, tuple):
-            for own in value:
-                if not callable(own):
-                    checks.require_pixels(name, own, domain.shape[1:])
-        elif not callable(value):
-            checks.require_pixels(name, value, domain.shape)
-    placed = {} if device is None else {name: to_device(value, device) for name, value in data.items()}
-    return problem.check({**data, **placed, **shared})

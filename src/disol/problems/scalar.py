@@ -44,6 +44,7 @@ class ScalarProblem(Problem):
     }
     is_homogeneous: ClassVar = True
     has_form: ClassVar = True
+    aliases: ClassVar = {"conductivity": "diffusion"}
 
     def form(self, conventions: Conventions, coefficients: Terms) -> Form:
         """−div(κ ∇U) + v · ∇U + r U."""

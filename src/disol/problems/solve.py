@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, copy_to_host, is_tensor, to_device
@@ -43,14 +44,19 @@ def solve_exact(
     *,
     domain: Pixels | None = None,
     dirichlet: Pixels | None = None,
+    dirichlet_values: ArrayLike | None = None,
     source: FieldLike | None = None,
     initial: FieldLike | None = None,
     fix_x: Pixels | None = None,
+    fix_x_values: ArrayLike | None = None,
     fix_y: Pixels | None = None,
+    fix_y_values: ArrayLike | None = None,
     force_x: Pixels | None = None,
     force_y: Pixels | None = None,
-    flux: Mapping[str, Any] | None = None,
-    convection: Mapping[str, Any] | None = None,
+    flux: Mapping[str, Any] | str | None = None,
+    convection: Mapping[str, Any] | str | None = None,
+    size: float | None = None,
+    plane: str | None = None,
     times: Sequence[float] | None = None,
     diffusion: CoefficientLike | None = None,
     velocity: CoefficientLike | None = None,
@@ -60,6 +66,7 @@ def solve_exact(
     capacity: CoefficientLike | None = None,
     young: CoefficientLike | None = None,
     poisson_ratio: CoefficientLike | None = None,
+    body_force: CoefficientLike | None = None,
     time_scale: float | None = None,
     source_strength: float | None = None,
     steps_per_frame: int | None = None,
@@ -87,8 +94,10 @@ def solve_exact(
     `young` and `poisson_ratio` may be arrays or functions, the conductivities symmetric tensors [2, 2, height, width].
 
     Under "physical" supports and forces of one case also map parts of its boundary to numbers, formulas or functions,
-    as dirichlet={"left": 20, "right": "80 + 5*y"}; `flux` maps them to what flows in, κ ∂U/∂n, and `convection` to
-    (h, U_out), κ ∂U/∂n = h (U_out − U). Sources and forces that are not given are 0 then.
+    as dirichlet={"left": 20, "right": "80 + 5*y"} or as text "left=20,right=80+5*y"; `flux` maps them to what flows in,
+    κ ∂U/∂n, and `convection` to (h, U_out), κ ∂U/∂n = h (U_out − U). `dirichlet_values` and the like are values of
+    marked pixels, one per pixel. `size` is the height of the grid in your unit of length, in which x, y, fluxes and
+    results then are; `plane` is "strain" or "stress", `body_force` (along x, along y). What is not given is 0 then.
 
     Pixels are square and the grid is one unit high. Boundaries follow pixel edges, so against the smooth domain the
     solution is first-order accurate.

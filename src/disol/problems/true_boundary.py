@@ -6,6 +6,7 @@ centres.
 """
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from jaxtyping import Float
 from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError
 from disol.fem.cut_system import CutField, CutSystem, discretise
-from disol.fem.nitsche import Condition, Dirichlet, Neumann
-from disol.fields import at_pixels
+from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
+from disol.fields import at_pixels, times
 from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid
 from disol.problems.case import Case
-from disol.problems.problem import Markers, Problem, TransientProblem, component_of
+from disol.problems.conditions import components_of
+from disol.problems.problem import Markers, TransientProblem
 from disol.problems.solution import Solution
 
 
@@ -28,8 +30,9 @@ def cut_system(case: Case, refinement: int = 1) -> CutSystem:
     region = case.region
     height, width = case.grid.pixels
     grid = Grid(refinement * height, refinement * width)
-    sources = [_on_grid(source, refinement) for source in case.problem.sources(case.terms)]
-    form = case.problem.form(case.conventions, coefficients(case, refinement))
+    known, length = coefficients(case, refinement), case.frame.length
+    sources = [times(length**2, _on_grid(source, grid)) for source in case.problem.sources(case.terms, known)]
+    form = case.problem.form(case.conventions, known).on_length(length)
     return discretise(region, grid, form, conditions(case), sources)
 
 
@@ -45,24 +48,27 @@ def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray,
 
 
 def conditions(case: Case) -> list[Condition]:
-    """Return what is held and what is loaded, on arcs of the region of one case."""
+    """Return what is held and what is loaded, on arcs of the region of one case, per length of the grid."""
     found = [condition for stated in case.stated for condition in stated.conditions]
     by_part = {stated.argument for stated in case.stated}
     for term in case.problem.terms:
         if term.name in by_part:
             continue
         if term.kind is SUPPORT:
-            found += [Dirichlet(arc, components=_components(case.problem, term)) for arc, _ in _arcs(case, term)]
+            found += [Dirichlet(arc, components=components_of(case.problem, term)) for arc, _ in _arcs(case, term)]
         elif term.kind is FORCE:
-            components = _components(case.problem, term)
+            components = components_of(case.problem, term)
             found += [Neumann(arc, force, components=components) for arc, force in _arcs(case, term) if force]
-    return found
+    return [_per_grid_length(condition, case.frame.length * case.problem.flux_factor) for condition in found]
 
 
-def _components(problem: Problem, term: Term) -> tuple[int, ...] | None:
-    if term.component is None:
-        return None
-    return tuple(place for place, name in enumerate(problem.fields) if component_of(name) == term.component)
+def _per_grid_length(condition: Condition, factor: float) -> Condition:
+    """Multiply a flux or an exchange, per length of the user, to that of the grid; values stay."""
+    if isinstance(condition, Neumann):
+        return replace(condition, flux=times(factor, condition.flux))
+    if isinstance(condition, Robin):
+        return replace(condition, coefficient=times(factor, condition.coefficient))
+    return condition
 
 
 def _arcs(case: Case, term: Term) -> list[tuple[Arc, float]]:
@@ -82,10 +88,11 @@ def _arcs(case: Case, term: Term) -> list[tuple[Arc, float]]:
     ]
 
 
-def _on_grid(source: Any, refinement: int) -> Any:
+def _on_grid(source: Any, grid: Grid) -> Any:
     """Give every smaller pixel the value of the one it is part of."""
-    if not isinstance(source, np.ndarray) or refinement == 1:
+    if not isinstance(source, np.ndarray) or source.shape in ((), grid.pixels):
         return source
+    refinement = grid.height // source.shape[0]
     return source.repeat(refinement, axis=0).repeat(refinement, axis=1)
 
 
@@ -113,7 +120,7 @@ def solve_frames(case: Case, refinement: int = 1) -> dict[int, CutField]:
         return {1: system.solve()}
     assert isinstance(case.problem, TransientProblem)
     step = case.problem.step / refinement
-    marched = system.march(_on_grid(case.terms["initial"], refinement), step, refinement * steps[-1])
+    marched = system.march(_on_grid(case.terms["initial"], system.cells.grid), step, refinement * steps[-1])
     wanted = {refinement * number: number for number in steps}
     return {wanted[number]: frame for number, frame in enumerate(marched, start=1) if number in wanted}
 
