@@ -13,7 +13,7 @@ from disol.errors import DisolError, shown
 from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin
 from disol.fields import at_pixels, read_expression
 from disol.geometry.boundary import trace_sides
-from disol.geometry.parts import find_part
+from disol.geometry.named_parts import find_part
 from disol.geometry.region import Arc, Region
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, component_of
