@@ -140,7 +140,7 @@ def test_a_prediction_without_numbers_can_be_looked_at(tmp_path):
 
 
 def test_solutions_of_different_cases_are_not_compared():
-    fine = disol.solve_exact(disol.draw("poisson", 3, resolution=32), device="cpu")
+    fine = disol.solve_exact(disol.draw("poisson", 3, resolution=32, conventions="paper"), device="cpu")
     for other in (solved("elasticity"), fine):
         with pytest.raises(ValueError, match="Two solutions of one case are compared"):
             compare(solved("poisson"), other)
@@ -150,7 +150,7 @@ def test_a_batch_is_not_one_picture():
     batch = disol.solve_exact([drawn("poisson")], device="cpu")
     for draw in (lambda: plot_solution(batch), lambda: compare(batch, batch)):
         with pytest.raises(ValueError, match=r"batch of 1.*\[0\]"):
-            draw()
+            draw(conventions="paper")
 
 
 def test_an_animation_has_a_picture_for_each_time_and_the_exact_solution_if_it_is_given(tmp_path):

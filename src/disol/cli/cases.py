@@ -9,6 +9,7 @@ import typer
 from disol.cli.app import (
     ConventionsName,
     DeviceName,
+    PixelConventionsName,
     ProblemName,
     Resolution,
     Seed,
@@ -49,7 +50,7 @@ def draw(
         ),
     ] = None,
     resolution: Resolution = None,
-    conventions: ConventionsName = "paper",
+    conventions: ConventionsName = "physical",
     element: Annotated[str, typer.Option(help="q1 or p1.")] = "q1",
     alpha: Annotated[float, typer.Option(help="How closely the outline hugs its points, 0 to 1.")] = 0.8,
     out: Annotated[Path, typer.Option(help="Where to write: a picture (.png, .pdf, .svg) or arrays (.npz).")] = Path(
@@ -94,7 +95,7 @@ def generate(
     out: Annotated[Path, typer.Option(help="The HDF5 file to write.")],
     seed: Seed = 0,
     shift: Annotated[str | None, typer.Option(help="As for draw, or 'shapes': all named shapes in turn.")] = None,
-    conventions: ConventionsName = "paper",
+    conventions: PixelConventionsName = "paper",
     resolution: Resolution = None,
     device: DeviceName = "auto",
     workers: Annotated[int | None, typer.Option(help="Processes that draw; one per core unless given.")] = None,

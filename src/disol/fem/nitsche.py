@@ -177,7 +177,7 @@ class Boundary:
         which = np.flatnonzero(held.any(axis=1))
         at = BoundaryPoints.on(self.cells, which)
         # Relative to the size of the law, for squares of very large or small numbers are no numbers any more.
-        size = np.ldexp(1.0, np.frexp(np.abs(self.form.law).max())[1])
+        size = np.ldexp(1.0, np.frexp(np.abs(self.form.law).max())[1] - 1)
         fluxes = self.flux(at) / size * held[which][:, None, :, None, None]
         touched, place = np.unique(at.element, return_inverse=True)
         traces = add_up(

@@ -16,10 +16,12 @@ from disol._arrays import Array, is_tensor, to_device
 from disol._terms import FORCE, TIMES, ChannelLayout, FieldKind, Kind
 from disol.errors import DisolError, shown
 from disol.fem import ELEMENTS, System
+from disol.fem.rounding import naming_case
 from disol.fields import is_function
 from disol.geometry import Geometry, Raster
 from disol.geometry.region import Region
 from disol.grid import Grid
+from disol.problems.batches import require_one_count, split_cases
 from disol.problems.coefficients import split
 from disol.problems.conditions import Stated, read_conditions
 from disol.problems.conventions import Conventions
@@ -90,6 +92,7 @@ class Case:
     origin               where each term of a case that was read comes from, in words
     notes                what a reader of it should know, such as what its grid does not show
     stated               what was stated by parts of the boundary; the masks of its terms show where
+    members              of a batch of cases on their true boundary that were stacked: these, with their curves
     domain, grid         where the equation holds, and the pixels it is made of
     times                seconds at which a transient problem is asked for; None for a steady one
     is_batch             it holds several cases
@@ -109,6 +112,7 @@ class Case:
     notes: tuple[str, ...] = ()
     coefficients: Mapping[str, Any] = field(default_factory=dict)
     stated: tuple[Stated, ...] = ()
+    members: tuple["Case", ...] = ()
     _placed: Terms | None = None  # the same terms on a device, if they were checked there
     _first: int = 0  # of a piece of a batch: the number of its first case, for messages
     domain: Bool[Array, "*batch height width"] = field(init=False)
@@ -136,7 +140,7 @@ class Case:
         *,
         resolution: int | None = None,
         shift: Shift = None,
-        conventions: str | Conventions = "paper",
+        conventions: str | Conventions | None = None,
         alpha: float = 0.8,
     ) -> "Case":
         """Draw case `index` of the sequence `seed`: a pure function of both.
@@ -147,7 +151,8 @@ class Case:
                       "topology=0.3" or {"topology": 0.3, "boundary": 5, "source": 8}, drawn between two as in
                       "topology=0.2..0.3" or {"topology": (0.2, 0.3)}; "broad", domains, supports and loads of many
                       kinds; or "released", the kind of cases that the paper's authors released
-        conventions   "paper", "published", or "physical": on the true boundary
+        conventions   "physical", on the true boundary, unless given; "paper" and "published" are on pixels, the former
+                      the default of a problem without a form
         alpha         how closely the outline hugs its random points, from 0 (convex) to 1
         """
         problem = find_problem(problem)
@@ -189,9 +194,15 @@ class Case:
         Arrays are [height, width], or [batch, height, width] for a batch; a source can be a function f(x, y) too, or a
         list of functions, one for each case. What has no batch axis is shared by all cases. With a device the arrays of
         a batch are taken there first, and checked there. A case in place of a problem has those of its terms replaced
-        that are given.
+        that are given; on its true boundary it keeps its curves unless a mask or a force is among them, of which the
+        boundary is then the outer sides of pixels.
+
+        Conventions are "physical" unless given, or "paper" of a problem that has no form. Coefficients of a batch may
+        have a batch axis in front, too, and conditions on parts of the boundary are stated for all of its cases.
         """
         given = {name: value for name, value in data.items() if value is not None}
+        if each := cls._read_each(problem, conventions, given):
+            return cls.stack(each)
         if isinstance(problem, Case):
             if problem.stated:
                 raise DisolError("Conditions on parts of the boundary belong to one case. State all of it anew.")
@@ -199,7 +210,7 @@ class Case:
             equation, held = problem.problem, problem.coefficients
         else:
             known, equation, held = {}, find_problem(problem), {}
-            conventions = find_conventions("paper" if conventions is None else conventions, equation)
+            conventions = find_conventions(conventions, equation)
         varying, given = split(equation.coefficients, equation.parameters, given)
         held = {name: value for name, value in held.items() if name not in given} | varying
         numbers = {name: read(name, given.pop(name)) for name, read in equation.parameters.items() if name in given}
@@ -212,16 +223,46 @@ class Case:
             if name not in names:
                 known_names = ", ".join(dict.fromkeys([*names, *equation.parameters, *equation.coefficients]))
                 raise DisolError(f"{equation.name} has no {name!r}. It takes {known_names}.")
-        if isinstance(problem, Case) and conventions.true_boundary and not given:  # its curves stay what they are
-            read = _read_coefficients(equation, held, problem.domain, conventions)
-            return replace(problem, problem=equation, coefficients=read, seed=None, index=None, shift=None)
         terms = known | given
         missing = [term.name for term in equation.terms if term.name not in terms and term.kind is not TIMES]
         if missing:
             raise DisolError(f"{equation.name} needs {', '.join(names)}; {', '.join(missing)} missing.")
         host, placed = _read_terms(equation, terms, device)
         read = _read_coefficients(equation, held, host["domain"], conventions)
-        return cls(equation, conventions, host, coefficients=read, stated=stated, _placed=placed)
+        case = cls(equation, conventions, host, coefficients=read, stated=stated, _placed=placed)
+        fields = {term.name for term in equation.terms if term.kind is TIMES or isinstance(term.kind, FieldKind)}
+        if not isinstance(problem, Case) or not conventions.true_boundary or not fields.issuperset(given):
+            return case
+        return replace(
+            case,
+            geometry=problem.geometry,
+            traced=problem.traced,
+            sketch=problem.sketch,
+            is_drawn=problem.is_drawn and not given,
+            origin={name: told for name, told in problem.origin.items() if name not in given},
+            notes=problem.notes,
+        )
+
+    @classmethod
+    def _read_each(
+        cls, problem: "str | Problem | Case", conventions: str | Conventions | None, given: Mapping[str, Any]
+    ) -> "list[Case]":
+        """Read the cases of a batch one by one if they have more than masks and fields, on true boundaries; else none."""
+        if isinstance(problem, Case):
+            equation, rules, number = problem.problem, problem.conventions, len(problem) if problem.is_batch else None
+            is_more = True  # it may have curves
+        else:
+            equation, number = find_problem(problem), None
+            rules = find_conventions(conventions, equation)
+            is_more = any(name in equation.coefficients or isinstance(given[name], Mapping | str) for name in given)
+        if not rules.true_boundary or not is_more:
+            return []
+        read = []
+        for place, own in enumerate(split_cases(equation, given, number)):
+            posed = problem[place] if isinstance(problem, Case) and problem.is_batch else problem
+            with naming_case(place):
+                read.append(cls.from_arrays(posed, conventions=conventions, **own))
+        return read
 
     @classmethod
     def stack(cls, cases: Sequence["Case"]) -> "Case":
@@ -232,13 +273,6 @@ class Case:
         for case in cases:
             if not isinstance(case, Case):
                 raise DisolError(f"A batch is made of cases, got {type(case).__name__}.")
-            if case.coefficients:
-                raise DisolError(
-                    f"The cases of a batch share their numbers, and {' and '.join(case.coefficients)} of {case} may "
-                    "change from pixel to pixel. Solve it by itself."
-                )
-            if case.stated:
-                raise DisolError(f"Cases with conditions on parts of the boundary are solved one by one, got {case}.")
             shared = (case.problem, case.conventions, case.grid, case.times)
             if case.is_batch or shared != (first.problem, first.conventions, first.grid, first.times):
                 raise DisolError(
@@ -251,14 +285,20 @@ class Case:
                 terms[term.name] = values[0]
             else:
                 terms[term.name] = tuple(values) if any(map(is_function, values)) else np.stack(values)
-        return cls(first.problem, first.conventions, terms, is_drawn=all(case.is_drawn for case in cases))
+        members = tuple(cases) if first.conventions.true_boundary else ()
+        return cls(
+            first.problem, first.conventions, terms, is_drawn=all(case.is_drawn for case in cases), members=members
+        )
 
     @property
     def boundary(self) -> Literal["true", "edges", "pixels"]:
-        """Where its boundary is: on its curves, on the outer sides of pixels of its mask, or all over these pixels."""
+        """Where its boundary is: on its curves, on the outer sides of pixels of its mask, or all over these pixels.
+
+        That of a batch is true if it is so of every case.
+        """
         if not self.conventions.true_boundary:
             return "pixels"
-        return "true" if self.sketch is not None else "edges"
+        return "true" if all(case.sketch is not None for case in self.members or (self,)) else "edges"
 
     @cached_property
     def region(self) -> Region:
@@ -288,8 +328,32 @@ class Case:
 
     def coefficient_values(self) -> dict[str, Float[np.ndarray, "..."]]:
         """Return its coefficients as arrays whose last axes are pixels; what is the same everywhere has none."""
+        if self.members:
+            each = [case.coefficient_values() for case in self.members]
+            for name in (names := dict.fromkeys(name for own in each for name in own)):
+                if len({np.shape(own.get(name)) for own in each}) > 1 or any(name not in own for own in each):
+                    raise DisolError(f"Not all cases of this batch have {name} of one shape. Take them one by one.")
+            return {name: np.stack([own[name] for own in each]) for name in names}
         kinds = self.problem.coefficients
         return {name: kinds[name].on(name, value, self.domain) for name, value in self.coefficients.items()}
+
+    def on_pixels(self, conventions: str | Conventions = "paper") -> "Case":
+        """Return the case of the same masks and fields on pixels, which is what networks know of it."""
+        rules = find_conventions(conventions, self.problem)
+        if rules.true_boundary:
+            raise DisolError(f"Conventions on pixels are paper and published, got {rules.name!r}.")
+        for case in self.members or (self,):
+            if case.coefficients:
+                names = " and ".join(case.coefficients)
+                raise DisolError(
+                    f"Networks know no {names} of a case's own, nor do pixels. Solve it by disol.solve_exact."
+                )
+            if case.stated:
+                raise DisolError(
+                    "Networks know supports at zero, and no values, fluxes or convection by parts of the boundary, nor "
+                    "do pixels. Solve it by disol.solve_exact."
+                )
+        return replace(self, conventions=rules, members=())
 
     def system(self, element: str = "q1") -> System:
         """Discretise it on pixels: the matrix of a pixel, the unknowns and the load, where its terms are."""
@@ -313,9 +377,12 @@ class Case:
             raise TypeError(f"Cases are chosen by a number or a slice, got {which!r}.")
         if not isinstance(which, slice) and not -number <= which < number:
             raise IndexError(f"This batch has cases 0 to {number - 1}, got {which}.")
+        if self.members and not isinstance(which, slice):
+            return self.members[which]
         terms = {name: value if name == "times" else value[which] for name, value in self.terms.items()}
         placed = None if self._placed is None else {name: value[which] for name, value in self._placed.items()}
-        return Case(self.problem, self.conventions, terms, is_drawn=self.is_drawn, _placed=placed)
+        kept = self.members[which] if isinstance(which, slice) else ()
+        return Case(self.problem, self.conventions, terms, is_drawn=self.is_drawn, members=kept, _placed=placed)
 
     def __iter__(self) -> Iterator["Case"]:
         return (self[number] for number in range(len(self)))
@@ -346,7 +413,8 @@ class Case:
         drawn = "" if self.seed is None else f", seed {self.seed}, index {self.index}"
         shift = f", shift {self.shift}" if self.shift else ""
         times = "" if self.times is None else f", {len(self.times)} times to {self.times[-1]:g} s"
-        varying = f", own {', '.join(self.coefficients)}" if self.coefficients else ""
+        names = dict.fromkeys(name for case in self.members or (self,) for name in case.coefficients)
+        varying = f", own {', '.join(names)}" if names else ""
         covered = float(self.domain.sum()) / self.domain.reshape(-1).shape[0]
         return (
             f"Case({self.problem.name}, {batch}{height} x {width}, {covered:.0%} of it domain, "
@@ -390,15 +458,13 @@ def naming_the_case(batch: Case, step: Callable[[Case], object]) -> Iterator[Non
 def _read_coefficients(
     problem: Problem, given: Mapping[str, Any], domain: Bool[Array, "*batch height width"], conventions: Conventions
 ) -> dict[str, Any]:
-    """Check what changes from pixel to pixel, which needs one case on its true boundary."""
+    """Check what changes from pixel to pixel of one case, which needs its true boundary."""
     if given and not conventions.true_boundary:
         names = " and ".join(given)
         raise DisolError(
             f"{names} can be given per pixel, or at all where the equation has no such number, on the true boundary "
             f'only, got {conventions.name} conventions. Pass conventions="physical".'
         )
-    if given and domain.ndim == 3:
-        raise DisolError(f"{' and '.join(given)} per pixel is of one case, got a batch of {len(domain)}.")
     return {name: problem.coefficients[name].check(name, value, domain) for name, value in given.items()}
 
 
@@ -411,13 +477,7 @@ def _read_terms(problem: Problem, given: Terms, device: Any) -> tuple[dict[str, 
     counts = {name: len(value) for name, value in data.items() if isinstance(value, tuple) or np.ndim(value) == 3}
     if not counts:
         return _check(problem, data, shared), None
-    if len(set(counts.values())) > 1 or 0 in counts.values():
-        listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise DisolError(
-            f"The terms of a batch must have equally many cases, at least one, got {listed}. "
-            "Pass arrays [batch, height, width], or leave out the batch axis of what all cases share."
-        )
-    num_cases = next(iter(counts.values()))
+    num_cases = require_one_count(counts)
     batch = {name: _repeat(value, num_cases) for name, value in data.items()}
     try:
         if device is None or any(map(is_function, batch.values())):

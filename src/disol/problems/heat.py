@@ -66,6 +66,8 @@ class HeatProblem(TransientProblem):
     def sources(self, terms: Terms) -> list[ComponentSource]:
         """Return s g f."""
         strength, source = self.time_scale * self.source_strength, terms["source"]
+        if strength == 0 and self.source_strength != 0:
+            raise DisolError("The load underflows in double precision. Use other units.")
         if callable(source):
             return [lambda x, y: strength * source(x, y)]
         return [strength * source]

@@ -78,6 +78,13 @@ class Problem(ABC):
     known_conventions: ClassVar[tuple[str, ...]] = ("paper", "published")
     has_form: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        changes = vars(cls)
+        # The form that it inherits is of another equation.
+        if {"element_matrix", "load"} & changes.keys() and not {"form", "has_form"} & changes.keys():
+            cls.has_form = False
+
     def __post_init__(self) -> None:
         for name, read in self.parameters.items():
             object.__setattr__(self, name, read(name, getattr(self, name)))

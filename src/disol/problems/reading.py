@@ -35,7 +35,7 @@ def read_case(
     problem: str | Problem = "poisson",
     geometry: str | Path = "arrow+hole",
     *,
-    conventions: str | Conventions = "paper",
+    conventions: str | Conventions | None = None,
     resolution: int | None = None,
     seed: int | None = None,
     **terms: str,
@@ -44,6 +44,7 @@ def read_case(
 
     geometry     "star" or "star+hole" (a named shape), "random:7" or "random:7+all" (drawn), the path of polygons in
                  JSON or GeoJSON, or of a picture whose dark pixels are the domain and whose red ones are held
+    conventions  "physical", on the true boundary, unless given; "paper" and "published" are on pixels
     resolution   pixels along a side, the problem's own unless given
     seed         of what a named shape is not given
     terms        by name: ranges of boundary loops ("outer:0.1-0.3,hole1"; forces "outer:0.4-0.5=-1"), formulas in x and
