@@ -150,7 +150,7 @@ def test_a_batch_is_not_one_picture():
     batch = disol.solve_exact([drawn("poisson")], device="cpu")
     for draw in (lambda: plot_solution(batch), lambda: compare(batch, batch)):
         with pytest.raises(ValueError, match=r"batch of 1.*\[0\]"):
-            draw(conventions="paper")
+            draw()
 
 
 def test_an_animation_has_a_picture_for_each_time_and_the_exact_solution_if_it_is_given(tmp_path):

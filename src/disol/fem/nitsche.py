@@ -184,7 +184,10 @@ class Boundary:
             place, np.einsum("pq,pqcid,pqcje->pidje", at.weight, fluxes, fluxes, optimize=True), len(touched)
         )
         elements = Elements.of(self.cells, self.form, touched)
-        largest = size * _largest_ratio(traces, elements.energy() / size, elements.moments)
+        energies = elements.energy() / size
+        if not (np.isfinite(traces).all() and np.isfinite(energies).all()):
+            raise DisolError("The system overflows in double precision. Use other units.")
+        largest = size * _largest_ratio(traces, energies, elements.moments)
         penalty = np.zeros(len(self.cells.corner))
         least = SMALLEST_PENALTY * np.abs(elements.law).max(axis=(1, 2, 3, 4)) / self.cells.grid.h
         penalty[touched] = np.maximum(SAFETY * largest, least)

@@ -247,7 +247,7 @@ class Case:
     def _read_each(
         cls, problem: "str | Problem | Case", conventions: str | Conventions | None, given: Mapping[str, Any]
     ) -> "list[Case]":
-        """Read the cases of a batch one by one if they have more than masks and fields, on true boundaries; else none."""
+        """Read the cases of a batch one by one where, on true boundaries, they are more than masks and fields."""
         if isinstance(problem, Case):
             equation, rules, number = problem.problem, problem.conventions, len(problem) if problem.is_batch else None
             is_more = True  # it may have curves
@@ -330,8 +330,9 @@ class Case:
         """Return its coefficients as arrays whose last axes are pixels; what is the same everywhere has none."""
         if self.members:
             each = [case.coefficient_values() for case in self.members]
-            for name in (names := dict.fromkeys(name for own in each for name in own)):
-                if len({np.shape(own.get(name)) for own in each}) > 1 or any(name not in own for own in each):
+            names = dict.fromkeys(name for own in each for name in own)
+            for name in names:
+                if len({own[name].shape if name in own else None for own in each}) > 1:
                     raise DisolError(f"Not all cases of this batch have {name} of one shape. Take them one by one.")
             return {name: np.stack([own[name] for own in each]) for name in names}
         kinds = self.problem.coefficients

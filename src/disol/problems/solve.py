@@ -260,6 +260,7 @@ def solve_true(case: Case) -> Solution:
         warnings.warn(f"Case {first}{also}: {caution}" if case.is_batch else caution, UserWarning, stacklevel=4)
     if not case.is_batch:
         solution = true_boundary.solve_case(case)
+        assert solution.rounding_error is not None
         report(solution.rounding_error)
         return solution
 
