@@ -44,6 +44,14 @@ def test_draw_takes_conventions_elements_and_the_tightness_of_outlines(command, 
     assert written["conventions"] == "published"
 
 
+def test_draw_tells_in_a_note_where_a_solution_is_less_accurate(command, tmp_path):
+    options = ["--resolution", "16", "--shift", "released", "--seed", "3"]
+    result = command("draw", "elasticity", *options, "--out", str(tmp_path / "a.npz"))
+    assert result.returncode == 0, result.stderr
+    assert "note: 16 pixels of the domain are in walls thinner than 4 pixels" in result.stdout
+    assert result.stderr == ""
+
+
 @pytest.mark.parametrize("problem", disol.PROBLEMS)
 def test_draw_writes_a_picture_of_every_problem(command, tmp_path, problem):
     result = command("draw", problem, "--resolution", "32", "--out", "new/folder/case.png")

@@ -1,6 +1,7 @@
 """Commands about cases: list problems, draw one case, generate many, look into files of them."""
 
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +69,9 @@ def draw(
     started = time.perf_counter()
     case = Case.draw(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)
     drawn = time.perf_counter()
-    solution = solve_exact(case, element=element, times=None if case.times is None else SHOWN_TIMES)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        solution = solve_exact(case, element=element, times=None if case.times is None else SHOWN_TIMES)
     solved = time.perf_counter()
     if out.suffix == ".npz":
         solution.save(out)
@@ -87,6 +90,8 @@ def draw(
             ("written", str(out)),
         ]
     )
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        tell(message, "note")
 
 
 def generate(
