@@ -264,7 +264,8 @@ ONES = np.ones((16, 16))
         ({"velocity": [ONES]}, r"velocity must have one value per pixel, shape \[2, 16, 16\]"),
         ({"diffusion": ONES, "conventions": "paper"}, 'Pass conventions="physical"'),
         ({"reaction": 1.0, "conventions": "paper"}, 'Pass conventions="physical"'),
-        ({"diffusion": ONES, "domain": np.ones((2, 16, 16))}, "diffusion per pixel is of one case, got a batch of 2"),
+        ({"diffusion": -np.ones((2, 16, 16)), "domain": np.ones((2, 16, 16))}, "Case 0: diffusion must be positive"),
+        ({"diffusion": np.ones((3, 16, 16)), "domain": np.ones((2, 16, 16))}, "equally many cases, .* 3 of diffusion"),
         ({"young": ONES}, "poisson has no 'young'. It takes .*velocity, reaction"),
     ],
 )  # fmt: skip
@@ -283,9 +284,8 @@ def test_ratios_of_poisson_are_refused_where_they_are_out_of_range_and_warned_of
         bar(poisson_ratio=np.full((32, 32), 0.48))
 
 
-def test_batches_and_networks_know_no_coefficients():
+def test_networks_know_no_coefficients():
     case = Case.from_arrays("poisson", **square(64), source=np.ones((64, 64)), diffusion=np.ones((64, 64)), **PHYSICAL)
-    with pytest.raises(DisolError, match="share their numbers, and diffusion"):
-        Case.stack([case, case])
-    with pytest.raises(DisolError, match="Networks know no diffusion of a case's own"):
-        disol.load("poisson").predict(case)
+    for asked in (case, [case, case]):
+        with pytest.raises(DisolError, match="Networks know no diffusion of a case's own"):
+            disol.load("poisson").predict(asked)

@@ -46,6 +46,15 @@ class Stated:
     value: Any
     conditions: tuple[Condition, ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether marked pixels say all of it: supports at zero, and constant forces."""
+        if self.argument in EXTRA:
+            return False
+        values = (each.value if isinstance(each, Dirichlet) else 0.0 for each in self.conditions)
+        fluxes = (each.flux if isinstance(each, Neumann) else 0.0 for each in self.conditions)
+        return all(isinstance(value, float) and value == 0 for value in values) and not any(map(callable, fluxes))
+
     def __str__(self) -> str:
         told = getattr(self.value, "__name__", "a function") if callable(self.value) else shown(self.value)
         return f"{self.argument} on {self.part} = {told}"

@@ -1,7 +1,7 @@
 """Linear elasticity: two displacement components, driven by forces on the boundary."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -60,6 +60,10 @@ class ElasticityProblem(Problem):
         """−div σ(U)."""
         young, ratio = (coefficients.get(name, getattr(self, name)) for name in ("young", "poisson_ratio"))
         return Form(elastic(young, ratio, conventions.plane))
+
+    def is_multiple_of(self, other: Problem) -> bool:
+        """Tell whether ν is the same."""
+        return isinstance(other, ElasticityProblem) and self == replace(other, young=self.young)
 
     def sources(self, terms: Terms, coefficients: Terms) -> list[ComponentSource]:
         """Return F along x and along y."""

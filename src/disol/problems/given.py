@@ -13,6 +13,7 @@ from disol._terms import FORCE, SOURCE, SUPPORT, TIMES, FieldKind, Kind
 from disol.errors import DisolError
 from disol.fields import is_function, read_expression
 from disol.geometry.frame import Frame
+from disol.problems.batches import require_one_count
 from disol.problems.coefficients import split
 from disol.problems.conditions import VALUES, split_conditions
 from disol.problems.conventions import Conventions
@@ -120,8 +121,6 @@ class Given:
                 f"{' and '.join(given)} can be given per pixel, or at all where the equation has no such number, on "
                 f'the true boundary only, got {self.conventions.name} conventions. Pass conventions="physical".'
             )
-        if given and domain.ndim == 3:
-            raise DisolError(f"{' and '.join(given)} per pixel is of one case, got a batch of {len(domain)}.")
         return {name: self.problem.coefficients[name].check(name, value, domain) for name, value in given.items()}
 
 
@@ -144,13 +143,7 @@ def read_terms(
     counts = {name: len(value) for name, value in data.items() if isinstance(value, tuple) or np.ndim(value) == 3}
     if not counts:
         return _check(problem, data, shared, held_by_pixels=held_by_pixels), None
-    if len(set(counts.values())) > 1 or 0 in counts.values():
-        listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise DisolError(
-            f"The terms of a batch must have equally many cases, at least one, got {listed}. "
-            "Pass arrays [batch, height, width], or leave out the batch axis of what all cases share."
-        )
-    num_cases = next(iter(counts.values()))
+    num_cases = require_one_count(counts)
     batch = {name: _repeat(value, num_cases) for name, value in data.items()}
     try:
         if device is None or any(map(is_function, batch.values())):

@@ -8,14 +8,14 @@ from jaxtyping import Float
 
 from disol import _checks as checks
 from disol._arrays import Array
-from disol._terms import DOMAIN, INITIAL, SOURCE, SUPPORT, TIMES, Term
+from disol._terms import DOMAIN, INITIAL, SOURCE, SUPPORT, TIMES, Kind, Term
 from disol.errors import DisolError
 from disol.fem import Element, consistent_load, forms
 from disol.fem.cut_forms import ComponentSource, Form, conducting
 from disol.fields import times
 from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
-from disol.problems.problem import Terms, TransientProblem
+from disol.problems.problem import Problem, Terms, TransientProblem
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,11 @@ class HeatProblem(TransientProblem):
         """ρ c U_t = div(κ ∇U) + f, as it is written."""
         return replace(self, time_scale=1.0, source_strength=1.0)
 
+    def on_length(self, length: float) -> tuple[Problem, dict[Kind, float]]:
+        """U_t = s / L² (ΔU + L² g f)."""
+        _, factors = super().on_length(length)
+        return replace(self, time_scale=self.time_scale / length**2), factors
+
     @property
     def flux_factor(self) -> float:
         """Return s."""
@@ -78,6 +83,8 @@ class HeatProblem(TransientProblem):
         """Return s g f."""
         del coefficients
         strength, source = self.time_scale * self.source_strength, terms["source"]
+        if strength == 0 and self.source_strength != 0:
+            raise DisolError("The load underflows in double precision. Use other units.")
         return [times(strength, source)]
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:

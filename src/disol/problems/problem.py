@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Float32
 
 from disol import _checks as checks
 from disol._arrays import Array, namespace_of
-from disol._terms import SUPPORT, TIMES, ChannelLayout, Term, terms_of_kind
+from disol._terms import FORCE, SOURCE, SUPPORT, TIMES, ChannelLayout, Kind, Term, terms_of_kind
 from disol.errors import DisolError, shown
 from disol.fem import Element, System, forms
 from disol.fem.cut_forms import ComponentSource, Form
@@ -81,6 +81,13 @@ class Problem(ABC):
     aliases: ClassVar[Mapping[str, str]] = {}
     has_plane: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        changes = vars(cls)
+        # The form that it inherits is of another equation.
+        if {"element_matrix", "load"} & changes.keys() and not {"form", "has_form"} & changes.keys():
+            cls.has_form = False
+
     def __post_init__(self) -> None:
         for name, read in self.parameters.items():
             object.__setattr__(self, name, read(name, getattr(self, name)))
@@ -130,6 +137,14 @@ class Problem(ABC):
     def in_units(self) -> "Problem":
         """Return it as it is meant where materials or lengths are given: without numbers made for the unit square."""
         return self
+
+    def on_length(self, length: float) -> "tuple[Problem, dict[Kind, float]]":
+        """Return it in coordinates that are L times smaller, and what loads of each kind are multiplied by."""
+        return self, {SOURCE: length**2, FORCE: length}
+
+    def is_multiple_of(self, other: "Problem") -> bool:
+        """Tell whether its operator is a multiple of another's, so that patterns are the same."""
+        return self == other
 
     @property
     def flux_factor(self) -> float:

@@ -40,7 +40,7 @@ def read_case(
     problem: str | Problem = "poisson",
     geometry: str | Path | Mapping[str, Any] = "arrow+hole",
     *,
-    conventions: str | Conventions = "paper",
+    conventions: str | Conventions | None = None,
     resolution: int | None = None,
     seed: int | None = None,
     **given: Any,
@@ -50,6 +50,7 @@ def read_case(
     geometry     "star" or "star+hole" (a named shape), "random:7" or "random:7+all" (drawn), the path of polygons in
                  JSON or GeoJSON, or what such a file holds, {"outer": [[x, y], ...], "holes": [...]}, or the path of a
                  picture whose dark pixels are the domain and whose red ones are held
+    conventions  "physical", on the true boundary, unless given; "paper" and "published" are on pixels
     resolution   pixels along a side, the problem's own unless given
     seed         of what a named shape is not given
     given        by name: parts of the boundary ("outer:0.1-0.3,hole1", "left"; forces "outer:0.4-0.5=-1"), formulas in
@@ -114,7 +115,7 @@ def read_case(
     known: dict[str, Any] = {"geometry": found.geometry, "traced": found.traced, "sketch": sketch}
     known |= {"frame": found.frame, "origin": origin, "notes": tuple(notes)}
     case = Case(problem, conventions, checked, **known)
-    return Case.from_arrays(case, **stated) if stated else case
+    return replace(Case.from_arrays(case, **stated), origin=origin) if stated else case
 
 
 def _is_text(value: Any) -> bool:
