@@ -198,8 +198,6 @@ def test_what_flows_through_an_annulus_is_that_of_the_logarithm(tmp_path):
     expected = 2 * np.pi * OUTER * 3.0 * slope
     assert solution.total_flux("outer") == pytest.approx(expected, rel=2e-3)
     assert solution.total_flux("hole1") == pytest.approx(-solution.total_flux("outer"), rel=1e-10)
-    sides = sum(solution.total_flux(side) for side in ("left", "right", "top", "bottom"))
-    assert sides == pytest.approx(solution.total_flux("outer"), rel=1e-10)
     recovered = solution.boundary()
     outer = recovered.loop == "outer"
     assert (recovered.length * recovered.traction[0])[outer].sum() == pytest.approx(expected, rel=5e-3)
