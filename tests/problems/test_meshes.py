@@ -51,7 +51,7 @@ def sieve():
     angle = 2 * np.pi * np.arange(12) / 12
     circle = 0.01 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     holes = [circle + [0.53 + step, 0.53] for step in (0, 0.025, 0.1, 0.2)]
-    return Region.from_polygons([[[0.1, 0.1], [0.9, 0.12], [0.88, 0.9], [0.11, 0.87]], *holes])
+    return Region.from_polygons([[[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]], *holes])
 
 
 def staircase():

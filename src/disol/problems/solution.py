@@ -268,9 +268,12 @@ class Solution:
         """
         return import_module("disol.problems.true_boundary").estimate_distance(self)
 
-    def plot(self) -> "Figure":
-        """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it."""
-        return self._draw(managed=True)
+    def plot(self, what: str | None = None) -> "Figure":
+        """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it.
+
+        what   draw this instead: "flux", "strain", "stress" or "von_mises"
+        """
+        return self._draw(managed=True) if what is None else import_module("disol.viz").plot_quantity(self, what)
 
     def _draw(self, managed: bool) -> "Figure":
         return import_module("disol.viz").plot_solution(self, managed=managed)
