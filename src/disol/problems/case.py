@@ -352,6 +352,19 @@ class Case:
         """Return the input channel called `name`."""
         return self.channels.select(self.inputs, name)
 
+    @property
+    def length(self) -> float:
+        """Length of one unit of the grid, in units of its drawing."""
+        return self.frame.length
+
+    def to_grid(self, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 2"]:
+        """Take points of its drawing to the grid, which is one unit high."""
+        return self.frame.to_grid(points)
+
+    def to_drawing(self, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 2"]:
+        """Take points of the grid to its drawing."""
+        return self.frame.to_drawing(points)
+
     def coefficient_values(self) -> dict[str, Float[np.ndarray, "..."]]:
         """Return its coefficients as arrays whose last axes are pixels; what is the same everywhere has none."""
         if self.members:

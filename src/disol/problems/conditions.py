@@ -14,6 +14,7 @@ from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError, shown
 from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin
 from disol.fields import at_pixels, read_expression
+from disol.geometry.curve import next_points
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NUMBER
 from disol.geometry.named_parts import find_part, split_parts
@@ -37,14 +38,19 @@ class Stated:
 
     argument     what it was given as: a support, a force, "flux" or "convection"
     part         name of the part
-    value        as it was given: a number, a formula, a function, or (h, U_out)
     conditions   on its arcs, in coordinates of the grid and units of the user
+    value        as it was given: a number, a formula, a function, or (h, U_out)
     """
 
     argument: str
     part: str
-    value: Any
     conditions: tuple[Condition, ...]
+    value: Any = None
+
+    @property
+    def arcs(self) -> list[Arc]:
+        """The arcs of the part."""
+        return [condition.arc for condition in self.conditions]
 
     @property
     def is_plain(self) -> bool:
@@ -94,7 +100,7 @@ def read_conditions(
             components = None if term is None else components_of(problem, term)
             arcs = find_part(region, part, frame)
             on = tuple(replace(read, arc=arc, components=components) for arc in arcs)
-            found.append(Stated(name, str(part), value, on))
+            found.append(Stated(name, str(part), on, value))
     return found
 
 
@@ -159,7 +165,7 @@ def read_values(problem: Problem, term: Term, marked: Mask, values: Any, domain:
     components = components_of(problem, term)
     arcs = arcs_of_pixels(domain, marked)
     held = tuple(Dirichlet(arc, PixelValues(known), components=components) for arc in arcs)
-    return Stated(term.name, MARKED, array, held)
+    return Stated(term.name, MARKED, held, array)
 
 
 def require_apart(stated: Sequence[Stated]) -> None:
@@ -188,9 +194,7 @@ def mark_pixels(stated: Sequence[Stated], region: Region, domain: Mask) -> Float
     """Mark the pixels of a domain next to stated parts: 1 where they are held, the value of a load at their centres."""
     marked = np.zeros(domain.shape)
     for each in stated:
-        here = np.zeros(domain.shape, dtype=bool)
-        for condition in each.conditions:
-            here[_pixels_along(region, condition.arc, domain)] = True
+        here = pixels_along(region, each.arcs, domain)
         first = each.conditions[0]
         flux: Any = first.flux if isinstance(first, Neumann) else 1.0
         is_plain = callable(flux) and not isinstance(flux, PixelValues)
@@ -198,17 +202,20 @@ def mark_pixels(stated: Sequence[Stated], region: Region, domain: Mask) -> Float
     return marked
 
 
-def _pixels_along(region: Region, arc: Arc, domain: Mask) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and columns of the pixels of the domain that are nearest to points of an arc, half a pixel inside."""
-    grid, loop = Grid(*domain.shape), region.loops[arc.loop]
-    count = max(4, int(np.ceil(4 * (arc.end - arc.start) * loop.arc_lengths[-1] / grid.h)))
-    along = (arc.start + (np.arange(count) + 0.5) / count * (arc.end - arc.start)) % 1.0 * loop.arc_lengths[-1]
-    edge = np.clip(np.searchsorted(loop.arc_lengths, along, side="right") - 1, 0, len(loop.points) - 1)
-    closed = np.concatenate([loop.points, loop.points[:1]])
-    step = (closed[1:] - closed[:-1])[edge]
-    way = step / np.hypot(*step.T)[:, None]
-    points = loop.points[edge] + (along - loop.arc_lengths[edge])[:, None] * way
-    inside = points / grid.h + 0.5 * np.stack([-way[:, 1], way[:, 0]], axis=1) - 0.5  # the domain is on the right
+def pixels_along(region: Region, arcs: Sequence[Arc], domain: Mask) -> Mask:
+    """Mark the pixels of the domain that are nearest to points of some arcs, half a pixel inside."""
+    grid, marked = Grid(*domain.shape), np.zeros(domain.shape, dtype=bool)
     rows, columns = np.nonzero(domain)
-    _, found = scipy.spatial.cKDTree(np.stack([columns, rows], axis=1)).query(inside)
-    return rows[found], columns[found]
+    pixels = scipy.spatial.cKDTree(np.stack([columns, rows], axis=1))
+    for arc in arcs:
+        loop = region.loops[arc.loop]
+        count = max(4, int(np.ceil(4 * (arc.end - arc.start) * loop.arc_lengths[-1] / grid.h)))
+        along = (arc.start + (np.arange(count) + 0.5) / count * (arc.end - arc.start)) % 1.0 * loop.arc_lengths[-1]
+        edge = np.clip(np.searchsorted(loop.arc_lengths, along, side="right") - 1, 0, len(loop.points) - 1)
+        step = (next_points(loop.points) - loop.points)[edge]
+        way = step / np.hypot(*step.T)[:, None]
+        points = loop.points[edge] + (along - loop.arc_lengths[edge])[:, None] * way
+        inward = np.stack([-way[:, 1], way[:, 0]], axis=1)  # the domain is on the right
+        _, found = pixels.query(points / grid.h + 0.5 * inward - 0.5)
+        marked[rows[found], columns[found]] = True
+    return marked

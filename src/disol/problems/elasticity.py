@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -69,6 +69,10 @@ class ElasticityProblem(Problem):
         """Return F along x and along y."""
         del terms
         return list(coefficients["body_force"]) if "body_force" in coefficients else [None, None]
+
+    def out_of_plane(self, conventions: Conventions, coefficients: Terms) -> Any:
+        """ν in plane strain, 0 in plane stress."""
+        return coefficients.get("poisson_ratio", self.poisson_ratio) if conventions.plane == "strain" else 0.0
 
     def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
         """Say where bilinear elements lock: thin walls bend too little, and so does what keeps its volume."""

@@ -112,6 +112,10 @@ class Problem(ABC):
         """
         raise NotImplementedError
 
+    def out_of_plane(self, conventions: Conventions, coefficients: Terms) -> Any:
+        """Return σ_zz / (σ_xx + σ_yy), a number or one for each pixel; None if its fields are no displacements."""
+        del conventions, coefficients
+
     def by_own_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Call numbers and coefficients that go by several names by the one they have in the equation."""
         read = dict(given)
@@ -170,6 +174,11 @@ class Problem(ABC):
     def times(self) -> tuple[float, ...]:
         """Seconds of the frames that a file stores; none for a steady problem."""
         return ()
+
+    @property
+    def step(self) -> float:
+        """Seconds that a load is given for: δ of a transient problem."""
+        return 1.0
 
     @property
     def shifts(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from disol import _checks as checks
 from disol._arrays import Array, copy_to_host, is_tensor, to_device
 from disol.errors import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System
-from disol.fem.cut_system import CutSystem
+from disol.fem.cut_system import CutSolution, CutSystem
 from disol.fem.rounding import naming_case, report
 from disol.fem.solve import one_thread
 from disol.grid import pixel_means
@@ -205,7 +205,8 @@ def solve_case(case: Case, gpu: Any = None, element: str = "q1", *, at_any_size:
         pieces = (solve_there(piece, gpu, element) for piece in case.pieces(cases_at_once(case, gpu)))
         names = ("field", "amplitude", "nodes", "rounding_error")
         gathered = gather(len(case), ({name: getattr(piece, name) for name in names} for piece in pieces))
-    return Solution(case, **gathered, device=str(gpu))
+    field, amplitude, nodes, errors = (gathered[name] for name in names)
+    return Solution(case, field, amplitude, nodes, str(gpu), errors)
 
 
 def gather(count: int, pieces: Iterable[Mapping[str, Array]]) -> dict[str, np.ndarray]:
@@ -282,7 +283,8 @@ def solve_true(case: Case) -> Solution:
     errors = np.array([each.rounding_error for each in found])
     report(errors, case._first)
     field, amplitude = np.stack([each.field for each in found]), np.stack([each.amplitude for each in found])
-    return Solution(case, field, amplitude, rounding_error=errors)
+    cut = tuple(each.cut for each in found if isinstance(each.cut, CutSolution))
+    return Solution(case, field, amplitude, rounding_error=errors, cut=cut)
 
 
 def solve_there(case: Case, gpu: Any, element: str = "q1") -> Solution:
