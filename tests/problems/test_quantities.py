@@ -1,6 +1,7 @@
 """Values, gradients, fluxes and stresses of solutions are those of closed forms; totals balance."""
 
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -180,7 +181,7 @@ def test_stress_recovered_on_the_boundary_of_a_cylinder_is_within_a_few_per_cent
     radial, hoop = lame(INNER, 1.0)
     zz = solution.problem.poisson_ratio * (radial + hoop)
     expected = np.sqrt(0.5 * ((radial - hoop) ** 2 + (hoop - zz) ** 2 + (zz - radial) ** 2))
-    assert found.von_mises[inner] == pytest.approx(expected, rel=0.04)
+    assert found.von_mises[inner] == pytest.approx(expected, rel=0.03)
     assert (found.stress[0] + found.stress[1])[inner] == pytest.approx(radial + hoop, abs=0.04 * hoop)
     x, y = found.x, found.y
     assert np.nan_to_num(solution.at(np.stack([x, y], axis=1)) - found.value) == pytest.approx(0, abs=1e-12)
@@ -286,6 +287,19 @@ def test_each_case_of_a_batch_has_what_it_has_by_itself(conventions):
     assert np.array_equal(batch.total_flux("left")[1], own.total_flux("left"))
     with pytest.raises(DisolError, match="Totals are of one case, got a batch of 3"):
         batch.totals()
+
+
+def test_ratios_per_pixel_that_are_all_alike_are_a_number():
+    case = disol.draw("elasticity", 3, resolution=32, **PHYSICAL)
+    number, array = (disol.solve_exact(case, poisson_ratio=ratio) for ratio in (0.2, np.full((32, 32), 0.2)))
+    assert array.von_mises == pytest.approx(number.von_mises, abs=1e-9 * number.von_mises.max())
+    assert array.boundary().von_mises == pytest.approx(number.boundary().von_mises, rel=1e-6)
+
+
+@pytest.mark.parametrize("problem", ["poisson", "elasticity"])
+def test_a_solution_on_the_true_boundary_can_be_pickled(problem):
+    solution = disol.solve_exact(disol.draw(problem, 1, resolution=32, **PHYSICAL))
+    assert np.array_equal(pickle.loads(pickle.dumps(solution)).gradient, solution.gradient)
 
 
 def test_heat_has_an_axis_of_time():
