@@ -42,6 +42,8 @@ def test_drawn_cases_keep_their_curves_in_a_batch(problem):
     assert np.array_equal(one.field, alone[1].field)
     assert one.case.boundary == "true"
     assert one.estimate_distance() == alone[1].estimate_distance()
+    with pytest.raises(DisolError, match="for one case, got a batch of 2"):
+        batch.estimate_distance()
 
 
 def test_members_of_a_batch_are_the_cases_it_was_made_of():

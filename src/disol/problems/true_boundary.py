@@ -144,7 +144,11 @@ def estimate_distance(solution: Solution) -> float:
     ends, converge more slowly still. The domain of a mask is its staircase.
     """
     case = solution.case
-    if case.boundary == "pixels" or solution.is_batch:
+    if solution.is_batch:
+        raise DisolError(
+            f"The distance to the PDE is estimated for one case, got a batch of {len(case)}. Use one of it."
+        )
+    if case.boundary == "pixels":
         raise DisolError(
             "The distance to the PDE is estimated for one case on its true boundary. Solve it with "
             'conventions="physical".'
