@@ -101,7 +101,7 @@ def solve_case(case: Case) -> Solution:
         fields = np.concatenate([start[None, None], fields])
     amplitude = case.problem.normalisation(case.conventions).amplitude(fields[: frames.counted], case.domain)
     size = float(amplitude) if np.ndim(amplitude) == 0 else amplitude
-    error = max(frame.rounding_error for frame in found.values())
+    error = float(np.max([frame.rounding_error for frame in found.values()]))
     return Solution(case, frames.pick(fields), size, None, "cpu", error)
 
 
