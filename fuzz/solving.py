@@ -536,7 +536,7 @@ def draws(rng: np.random.Generator, folder: Path) -> Attempt:
         "index": int(10 ** rng.uniform(0, 12)),
         "resolution": int(rng.integers(16, 65)),
         "shift": draw_shift(rng),
-        "conventions": pick(rng, ["paper", "published", "physical"]),
+        "conventions": pick(rng, ["paper", "published"]),
         "alpha": float(pick(rng, [0.8, rng.uniform(-0.1, 1.1), 0.0, 1.0])),
     }
     for _ in range(int(rng.choice([0, 0, 1, 2]))):

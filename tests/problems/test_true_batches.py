@@ -42,6 +42,8 @@ def test_drawn_cases_keep_their_curves_in_a_batch(problem):
     assert np.array_equal(one.field, alone[1].field)
     assert one.case.boundary == "true"
     assert one.estimate_distance() == alone[1].estimate_distance()
+    with pytest.raises(DisolError, match="for one case, got a batch of 2"):
+        batch.estimate_distance()
 
 
 def test_members_of_a_batch_are_the_cases_it_was_made_of():
@@ -113,7 +115,7 @@ def test_what_is_wrong_with_one_case_names_it():
     with pytest.warns(UserWarning, match="^Case 1: 40 pixels of the domain are in walls thinner") as caught:
         disol.solve_exact("elasticity", **terms)
     assert [each.filename for each in caught] == [__file__]
-    with pytest.warns(UserWarning, match="^Case 0 and 1 others: Poisson's ratio is 0.48"):
+    with pytest.warns(UserWarning, match="^Case 0 and 1 more: Poisson's ratio is 0.48"):
         disol.solve_exact("elasticity", **{name: value[[0, 0]] for name, value in terms.items()}, poisson_ratio=0.48)
 
 

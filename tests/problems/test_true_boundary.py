@@ -206,6 +206,7 @@ def test_what_true_boundaries_cannot_do_is_refused_in_one_line(tmp_path):
         "are solved on a CPU, got device 'cuda'": lambda: disol.solve_exact([case, case], device="cuda"),
         "Conventions on pixels are paper and published": lambda: case.on_pixels("physical"),
         "are q1, got 'p1'": lambda: disol.solve_exact(case, element="p1"),
+        "cut at the true boundary are q1": lambda: disol.system(case, element="p1"),
         "Use disol.system": case.system,
         "Files hold cases on pixels": lambda: generate("poisson", 2, tmp_path / "x.h5", **PHYSICAL),
         'Solve it with conventions="physical"': pixels.estimate_distance,
@@ -258,6 +259,16 @@ def test_numbers_beyond_doubles_are_refused_in_one_line():
         with pytest.raises(DisolError, match=message) as raised:
             disol.solve_exact(problem, **data)
         assert len(str(raised.value).splitlines()) == 1
+
+
+def test_heat_of_any_speed_is_solved():
+    domain, left, _ = rectangle(16)
+    terms = {"domain": domain, "dirichlet": left, "source": domain}
+    steady = disol.solve_exact("poisson", **terms)
+    for scale in (1e3, 1e290):
+        heat = disol.solve_exact("heat", **terms, initial=0 * domain, times=[20], time_scale=scale)
+        assert heat.field[0] == pytest.approx(3 * steady.field, rel=1e-9)
+        assert heat.rounding_error < 1e-11
 
 
 @pytest.mark.parametrize(("island", "at_least", "at_most"), [(1.0, 0.0, 1e-12), (1e10, 1e-6, 1e-3)])

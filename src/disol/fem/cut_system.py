@@ -191,7 +191,7 @@ class CutSystem:
         """Yield the steps of `march_and_estimate`; after the last, tell or refuse what rounding may have changed."""
         worst = 0.0
         for field in self.march_and_estimate(initial, step, steps):
-            worst = max(worst, field.rounding_error)
+            worst = float(np.maximum(worst, field.rounding_error))  # which is NaN if that is
             yield field
         report(worst)
 
@@ -244,10 +244,9 @@ class CutSystem:
         """
         ones = np.ones(len(self._order))
         sizes, signs = abs(solver.matrix) @ ones, np.sign(np.arange(len(ones)) * GOLDEN % 2 - 1)
-        added = max(np.abs(solver.solve(each, refine=False)[0]).max() for each in (sizes, signs * sizes))
+        added = np.max([np.abs(solver.apply(each)) for each in (sizes, signs * sizes)])
         constant = self._mass @ ones
-        middle, _ = solver.solve(constant, refine=False)
-        after, _ = solver.solve(self._ahead(constant, middle), refine=False)
+        after = solver.apply(self._ahead(constant, solver.apply(constant)))
         return float(EPSILON * added / GAMMA), min(float(np.abs(after).max()), 1.0)
 
     def _field(self, solution: Vector, rounding_error: float) -> CutField:
@@ -283,6 +282,10 @@ class _Scaled:
         values = self.scale * solution
         require_range(np.abs(values).max(), unit)
         return np.ldexp(values, unit), error
+
+    def apply(self, vector: Vector) -> Vector:
+        """A⁻¹ times a vector, of any size and unchecked: for estimates."""
+        return self.scale * self.solver.factors.solve(self.scale * vector)
 
 
 def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:

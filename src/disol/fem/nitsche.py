@@ -30,6 +30,7 @@ from disol.geometry.region import Arc
 
 SAFETY = 2.0  # β / Λ
 SMALLEST_PENALTY = 4.0  # β h / |C|
+LARGEST_EXPONENT = 1023  # of a power of two that is a double
 LOOSE = 1e-9  # a part of the domain held along less, in pixels, is not held
 
 _nodes, _weights = np.polynomial.legendre.leggauss(3)
@@ -188,7 +189,7 @@ class Boundary:
         which = np.flatnonzero(held.any(axis=1))
         at = BoundaryPoints.on(self.cells, which)
         # Relative to the size of the law, for squares of very large or small numbers are no numbers any more.
-        size = np.ldexp(1.0, np.frexp(np.abs(self.form.law).max())[1] - 1)
+        size = np.ldexp(1.0, min(np.frexp(np.abs(self.form.law).max())[1], LARGEST_EXPONENT))
         fluxes = self.flux(at) / size * held[which][:, None, :, None, None]
         touched, place = np.unique(at.element, return_inverse=True)
         traces = add_up(

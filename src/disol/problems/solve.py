@@ -96,7 +96,7 @@ def solve_exact(
     `diffusion`, `velocity`, `reaction` (Poisson, advection-diffusion), `conductivity`, `density`, `capacity` (heat),
     `young` and `poisson_ratio` may be arrays or functions, the conductivities symmetric tensors [2, 2, height, width].
 
-    Under "physical" supports and forces of one case also map parts of its boundary to numbers, formulas or functions,
+    Under "physical" supports and forces also map parts of the boundary to numbers, formulas or functions,
     as dirichlet={"left": 20, "right": "80 + 5*y"} or as text "left=20,right=80+5*y"; `flux` maps them to what flows in,
     κ ∂U/∂n, and `convection` to (h, U_out), κ ∂U/∂n = h (U_out − U). `dirichlet_values` and the like are values of
     marked pixels, one per pixel. `size` is the height of the grid in your unit of length, in which x, y, fluxes and
@@ -148,8 +148,16 @@ def system(
     if case.is_batch:
         raise DisolError(f"A system is of one case, got a batch of {len(case)}. Pass one of them.")
     if case.conventions.true_boundary:
+        _require_q1(element)
         return true_boundary.cut_system(case)
     return LinearSystem(case.system(element))
+
+
+def _require_q1(element: str) -> None:
+    if element != "q1":
+        raise DisolError(
+            f'Elements that are cut at the true boundary are q1, got {element!r}. Pass conventions="paper".'
+        )
 
 
 def as_case(
@@ -192,10 +200,7 @@ def require_cpu(device: str) -> None:
 def solve_case(case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False) -> Solution:
     """Solve a checked case, here or on a GPU; there only batches of a size that is worth it, unless told otherwise."""
     if case.conventions.true_boundary:
-        if element != "q1":
-            raise DisolError(
-                f'Elements that are cut at the true boundary are q1, got {element!r}. Pass conventions="paper".'
-            )
+        _require_q1(element)
         return solve_true(case)
     with naming_the_case(case, lambda own: own.system(element)):
         if gpu is None or not (at_any_size or is_worth_a_gpu(case)):
@@ -266,7 +271,7 @@ def solve_true(case: Case) -> Solution:
         for caution in own.problem.cautions(own.domain, true_boundary.coefficients(own)):
             cautions.setdefault(caution, []).append(number)
     for caution, (first, *others) in cautions.items():
-        also = f" and {len(others)} others" if others else ""
+        also = f" and {len(others)} more" if others else ""
         warnings.warn(f"Case {first}{also}: {caution}" if case.is_batch else caution, UserWarning, stacklevel=4)
     if not case.is_batch:
         solution = true_boundary.solve_case(case)

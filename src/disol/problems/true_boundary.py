@@ -117,7 +117,7 @@ def solve_case(case: Case) -> Solution:
         fields = np.concatenate([start[None, None], fields])
     amplitude = case.problem.normalisation(case.conventions).amplitude(fields[: frames.counted], case.domain)
     size = float(amplitude) if np.ndim(amplitude) == 0 else amplitude
-    error = max(frame.rounding_error for frame in found.values())
+    error = float(np.max([frame.rounding_error for frame in found.values()]))
     asked = [1] if frames.steps is None else [frames.steps[place] for place in frames.asked]
     if 0 in asked:
         found[0] = system.project(case.terms["initial"])
@@ -171,7 +171,11 @@ def estimate_distance(solution: Solution) -> float:
     ends, converge more slowly still. The domain of a mask is its staircase.
     """
     case = solution.case
-    if case.boundary == "pixels" or solution.is_batch:
+    if solution.is_batch:
+        raise DisolError(
+            f"The distance to the PDE is estimated for one case, got a batch of {len(case)}. Use one of it."
+        )
+    if case.boundary == "pixels":
         raise DisolError(
             "The distance to the PDE is estimated for one case on its true boundary. Solve it with "
             'conventions="physical".'
