@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from disol.comparison.compare import compare as compare
     from disol.data import CaseDataset as CaseDataset
     from disol.data.generate import generate as generate
+    from disol.differentiable import solve_differentiable as solve_differentiable
     from disol.errors import DisolError as DisolError
     from disol.evaluation.evaluate import evaluate as evaluate
     from disol.models import MODELS as MODELS
@@ -48,6 +49,7 @@ PUBLIC_NAMES = {
     "read_case": "disol.problems",
     "solve_exact": "disol.problems",
     "system": "disol.problems",
+    "solve_differentiable": "disol.differentiable",
     "CaseDataset": "disol.data",
     "generate": "disol.data",
     "MODELS": "disol.models",

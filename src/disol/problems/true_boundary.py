@@ -16,6 +16,7 @@ from disol.errors import DisolError
 from disol.fem.cut_system import CutField, CutSystem, discretise
 from disol.fem.nitsche import Condition, Dirichlet, Neumann
 from disol.fields import at_pixels
+from disol.geometry.cut_cells import CutCells
 from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid
 from disol.problems.case import Case
@@ -23,14 +24,14 @@ from disol.problems.problem import Markers, Problem, TransientProblem, component
 from disol.problems.solution import Solution
 
 
-def cut_system(case: Case, refinement: int = 1) -> CutSystem:
-    """Discretise one case on the grid of its pixels, or on one that is so many times finer."""
+def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -> CutSystem:
+    """Discretise one case on the grid of its pixels, or on one that is so many times finer; it may be cut already."""
     region = case.region
     height, width = case.grid.pixels
     grid = Grid(refinement * height, refinement * width)
     sources = [_on_grid(source, refinement) for source in case.problem.sources(case.terms)]
     form = case.problem.form(case.conventions, coefficients(case, refinement))
-    return discretise(region, grid, form, conditions(case), sources)
+    return discretise(region, grid, form, conditions(case), sources, cells)
 
 
 def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
@@ -89,13 +90,14 @@ def _on_grid(source: Any, refinement: int) -> Any:
     return source.repeat(refinement, axis=0).repeat(refinement, axis=1)
 
 
-def solve_case(case: Case) -> Solution:
+def solve_case(case: Case, keep_factors: bool = False) -> Solution:
     """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken."""
     if case.is_batch:
         raise DisolError(f"Cases on their true boundary are solved one at a time, got a batch of {len(case)}.")
     for caution in case.problem.cautions(case.domain, coefficients(case)):
         warnings.warn(caution, UserWarning, stacklevel=4)
-    found, frames = solve_frames(case), case.problem.frames(case.times)
+    system, frames = cut_system(case), case.problem.frames(case.times)
+    found = solve_frames(case, system=system)
     fields = np.stack([np.nan_to_num(frame.pixels()) * case.domain for frame in found.values()])
     if frames.steps is not None and frames.steps[0] == 0:
         start = at_pixels(case.terms["initial"], case.domain) * case.domain
@@ -103,12 +105,12 @@ def solve_case(case: Case) -> Solution:
     amplitude = case.problem.normalisation(case.conventions).amplitude(fields[: frames.counted], case.domain)
     size = float(amplitude) if np.ndim(amplitude) == 0 else amplitude
     error = found[1].rounding_error if frames.steps is None else None
-    return Solution(case, frames.pick(fields), size, None, "cpu", error)
+    return Solution(case, frames.pick(fields), size, None, "cpu", error, system if keep_factors else None)
 
 
-def solve_frames(case: Case, refinement: int = 1) -> dict[int, CutField]:
+def solve_frames(case: Case, refinement: int = 1, system: CutSystem | None = None) -> dict[int, CutField]:
     """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid."""
-    system, steps = cut_system(case, refinement), case.problem.frames(case.times).steps
+    system, steps = system or cut_system(case, refinement), case.problem.frames(case.times).steps
     if steps is None:
         return {1: system.solve()}
     assert isinstance(case.problem, TransientProblem)
