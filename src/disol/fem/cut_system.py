@@ -230,7 +230,7 @@ class CutSystem:
         shares = np.einsum("pi,cp->pic", weights, d_pixels[:, rows, columns])
         return add_up(nodes.reshape(-1), shares.reshape(-1, len(d_pixels)), len(self.cells.places))
 
-    def solve_adjoint(self, d_values: Float[np.ndarray, "unknown component"]) -> Vector:
+    def solve_adjoint(self, d_values: Float[np.ndarray, "node component"]) -> Vector:
         """Solve Aᵀ λ = dJ/du by the factors of A, in elimination order."""
         return self._factors.transposed.solve(d_values.reshape(-1)[self._order])[0]
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from disol import _checks as checks
-from disol._terms import FORCE, Term
+from disol._terms import FORCE, INITIAL, SOURCE, Term
 from disol.errors import DisolError, shown
 from disol.fem.cut_adjoint import Sensitivity, marched_sensitivity, steady_sensitivity
 from disol.fem.cut_forms import on_elements
@@ -58,22 +58,23 @@ def gradients(
 ) -> dict[str, Any]:
     """Return dJ with respect to what a case was given, by name, from dJ with respect to its field."""
     known = differentiable_names(case)
-    for name in known if of is None else of:
+    asked = known if of is None else [of] if isinstance(of, str) else of
+    for name in asked:
         if name not in known:
             raise DisolError(f"{case.problem.name} has no gradient in {shown(name)} here. It has {', '.join(known)}.")
-    wanted = [name for name in known if of is None or name in of]
+    kinds = {term.name: term.kind for term in case.problem.terms}
     adjoint = _Adjoint(case, system, _sensitivity(case, system, d_field))
     stated = {each.argument for each in case.stated}
     found: dict[str, Any] = {}
-    for name in wanted:
+    for name in asked:
         if name in stated:
             found[name] = adjoint.of_parts(name)
         elif name in case.problem.coefficients:
             found[name] = adjoint.of_coefficient(name)
-        elif name == "initial":
+        elif kinds[name] is INITIAL:
             found[name] = adjoint.of_initial() + _frame_of_start(case, d_field)
-        elif name == "source":
-            found[name] = adjoint.of_source()
+        elif kinds[name] is SOURCE:
+            found[name] = adjoint.of_source(name)
         else:
             found[name] = adjoint.of_force(name)
     return found
@@ -82,7 +83,7 @@ def gradients(
 def _has_gradient(case: Case, term: Term) -> bool:
     """Tell whether a term has values: marks, and forces on curves, which segments carry, have none."""
     is_stated = any(stated.argument == term.name for stated in case.stated)
-    return not is_stated and (term.name in ("source", "initial") or (term.kind is FORCE and case.boundary == "edges"))
+    return not is_stated and (term.kind in (SOURCE, INITIAL) or (term.kind is FORCE and case.boundary == "edges"))
 
 
 def _coefficient(case: Case, name: str) -> Any:
@@ -154,14 +155,16 @@ class _Adjoint:
             # Of a tensor, which stays symmetric, both entries off the diagonal change, and share the gradient.
             unit[entry] = unit[entry[::-1]] = 1.0
             change = step * (unit if is_shared else unit[..., None, None])
+            below, above = values - change, values + change
+            if kind.least == "not negative":
+                below = np.maximum(below, 0.0)
             before, after = (
                 Material.of(self.changed(coefficients={**self.case.coefficients, name: self._like(given, moved)}))
-                for moved in (values - change, values + change)
+                for moved in (below, above)
             )
-            differences = self.material.change(before, after) / unit.sum()
-            gradient[entry] = (
-                differences.sum() / (2 * step) if is_shared else self._by_owner(given, differences) / (2 * step)
-            )
+            changes = self.material.change(before, after) / unit.sum()
+            total = changes.sum() if is_shared else self._by_owner(given, changes)
+            gradient[entry] = total / (above - below)[entry]
         return float(gradient) if gradient.ndim == 0 else gradient
 
     def _like(self, given: Any, values: Float[np.ndarray, "..."]) -> Any:
@@ -176,9 +179,9 @@ class _Adjoint:
         owner = Coefficient(least="any").on("pixel", self._like(given, numbers), self.case.domain).astype(int)
         return np.bincount(owner.reshape(-1), self.on_pixels(values).reshape(-1), owner.size).reshape(height, width)
 
-    def of_source(self) -> Pixels:
+    def of_source(self, name: str) -> Pixels:
         """Return dJ with respect to the source on each pixel, which the load is linear in."""
-        unit = self.changed(terms={**self.case.terms, "source": np.ones(self.case.grid.pixels)})
+        unit = self.changed(terms={**self.case.terms, name: np.ones(self.case.grid.pixels)})
         return self.on_pixels((element_sources(unit) * self.material.source).sum(axis=1))
 
     def of_initial(self) -> Pixels:
