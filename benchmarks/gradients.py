@@ -7,6 +7,7 @@ import argparse
 import os
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy is imported
 
@@ -29,13 +30,14 @@ ENTRY = 12  # bytes of an entry of the factors: a double and an index
 def measure(problem: str, name: str) -> list[str]:
     """Measure a solution, its gradient in one coefficient per pixel, and the factors."""
     drawn = disol.draw(problem, seed=1, resolution=SIDE, conventions="physical")
-    case = disol.Case.from_arrays(drawn, **{name: np.ones((SIDE, SIDE))})
+    varying: dict[str, Any] = {name: np.ones((SIDE, SIDE))}
+    case = disol.Case.from_arrays(drawn, **varying)
     forwards, backwards = [], []
     for _ in range(REPEATS):
         start = perf_counter()
         solution = disol.solve_exact(case, keep_factors=True)
         solved = perf_counter()
-        solution.gradients(solution.field, of=[name])
+        disol.solve_adjoint(solution, solution.field, of=[name])
         forwards.append(solved - start)
         backwards.append(perf_counter() - solved)
     forward, backward = min(forwards), min(backwards)
@@ -55,7 +57,7 @@ def main() -> None:
         [
             "# Gradients",
             "Written by `python benchmarks/gradients.py`. One drawn case on its true boundary, on a "
-            f"{SIDE} grid, and its gradient in one coefficient per pixel by `solution.gradients`, with factors that "
+            f"{SIDE} grid, and its gradient in one coefficient per pixel by `disol.solve_adjoint`, with factors that "
             f"`keep_factors=True` kept: best of {REPEATS}, one thread. Heat takes all steps up to 20 s; backwards they "
             "are taken once more before they are transposed.",
             table(

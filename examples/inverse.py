@@ -23,7 +23,7 @@ experiments: list[dict[str, Any]] = [
 
 
 def solve(conductivity: torch.Tensor) -> torch.Tensor:
-    given = {"domain": np.ones((SIDE, SIDE)), "diffusion": conductivity}
+    given: dict[str, Any] = {"domain": np.ones((SIDE, SIDE)), "diffusion": conductivity}
     return torch.cat([disol.solve_differentiable("poisson", **given, **data) for data in experiments])
 
 
@@ -32,15 +32,15 @@ measured = exact + NOISE * torch.randn(exact.shape, generator=torch.Generator().
 
 # The unknown is the logarithm of the conductivity of every pixel, so that no step makes it negative.
 logarithm = torch.zeros(SIDE, SIDE, dtype=torch.float64, requires_grad=True)
-optimiser = torch.optim.LBFGS([logarithm], max_iter=STEPS, line_search_fn="strong_wolfe")
-losses = []
+optimiser: torch.optim.Optimizer = torch.optim.LBFGS([logarithm], max_iter=STEPS, line_search_fn="strong_wolfe")
+losses: list[float] = []
 
 
 def misfit() -> torch.Tensor:
     optimiser.zero_grad()
     down, across = logarithm.diff(dim=0)[:, 1:], logarithm.diff(dim=1)[1:]
     edges = (down**2 + across**2 + 1e-3).sqrt().mean()  # total variation: few edges, which may be sharp
-    loss = (((solve(logarithm.exp()) - measured) / NOISE) ** 2).mean() + SMOOTHING * edges
+    loss: Any = (((solve(logarithm.exp()) - measured) / NOISE) ** 2).mean() + SMOOTHING * edges
     loss.backward()  # one solve for each experiment, with the factors that are there already
     losses.append(loss.item())
     return loss

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from disol.problems import Solution as Solution
     from disol.problems import draw as draw
     from disol.problems import read_case as read_case
+    from disol.problems import solve_adjoint as solve_adjoint
     from disol.problems import solve_exact as solve_exact
     from disol.problems import system as system
     from disol.surrogate import Surrogate as Surrogate
@@ -48,6 +49,7 @@ PUBLIC_NAMES = {
     "draw": "disol.problems",
     "read_case": "disol.problems",
     "solve_exact": "disol.problems",
+    "solve_adjoint": "disol.problems",
     "system": "disol.problems",
     "solve_differentiable": "disol.differentiable",
     "CaseDataset": "disol.data",

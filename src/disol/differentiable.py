@@ -13,7 +13,7 @@ from disol._arrays import is_tensor
 from disol.errors import DisolError
 from disol.problems.case import Case, CaseData
 from disol.problems.conventions import Conventions
-from disol.problems.gradients import differentiable_names
+from disol.problems.gradients import differentiable_names, solve_adjoint
 from disol.problems.problem import Problem
 from disol.problems.solution import Solution
 from disol.problems.solve import as_case, solve_case
@@ -89,7 +89,7 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, d_field: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad[2:]
         names = {place[0] for place, is_needed in zip(ctx.places, needed, strict=True) if is_needed}
-        found = ctx.solution.gradients(d_field.numpy(), of=names)
+        found = solve_adjoint(ctx.solution, d_field.numpy(), of=names)
         gradients: list[Tensor | None] = []
         for place, (dtype, device), is_needed in zip(ctx.places, ctx.kinds, needed, strict=True):
             value: Any = found

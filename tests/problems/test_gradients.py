@@ -1,7 +1,9 @@
 """Gradients of the exact solution, against central differences of whole solutions."""
 
+import json
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,7 @@ def require_slopes(problem: str | disol.Case, names: tuple[str, ...], data: dict
     """Compare the gradient in numbers and arrays, along a random direction, with differences of solutions."""
     found = disol.solve_exact(problem, **data)
     weights = np.random.default_rng(0).standard_normal(found.field.shape)
-    gradients = found.gradients(weights)
+    gradients = disol.solve_adjoint(found, weights)
 
     def functional(name: str, value: np.ndarray, direction: np.ndarray, size: float) -> float:
         moved = value + size * direction
@@ -99,7 +101,7 @@ def test_the_gradient_in_forces_of_a_mask_knows_pixels_without_a_force_too() -> 
     data = plate(fix_x=held, fix_y=held, force_x=pulled, force_y=0 * pulled)
     found = disol.solve_exact("elasticity", **data)
     weights = np.random.default_rng(0).standard_normal(found.field.shape)
-    gradients = found.gradients(weights, of=("force_x", "force_y"))
+    gradients = disol.solve_adjoint(found, weights, of=("force_x", "force_y"))
     for name in ("force_x", "force_y"):
         moved = disol.solve_exact("elasticity", **{**data, name: data[name] + others})
         change = float((weights * (moved.field - found.field)).sum())  # the solution is linear in forces
@@ -144,7 +146,7 @@ def add_to_part(parts: dict[str, Any], part: str, place: int | None, size: float
 def test_gradients_in_what_is_stated_by_parts_are_slopes(problem: str, data: dict[str, Any]) -> None:
     found = disol.solve_exact(problem, **plate(**data))
     weights = np.random.default_rng(0).standard_normal(found.field.shape)
-    gradients = found.gradients(weights)
+    gradients = disol.solve_adjoint(found, weights)
 
     def functional(name: str, part: str, place: int | None, size: float) -> float:
         moved = {**data, name: add_to_part(data[name], part, place, size)}
@@ -166,7 +168,7 @@ def test_the_gradient_in_a_function_is_that_in_what_is_added_to_it_on_each_pixel
         "reaction": lambda x, y: np.where(x < 0.3, 0.0, 20 * y),  # less than 0 is not allowed
     }
     case, weights = drawn("poisson"), np.random.default_rng(0).standard_normal((1, SIDE, SIDE))
-    gradients = disol.solve_exact(case, **functions).gradients(weights)
+    gradients = disol.solve_adjoint(disol.solve_exact(case, **functions), weights)
 
     def functional(name: str, added: np.ndarray, size: float) -> float:
         def moved(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -182,13 +184,28 @@ def test_the_gradient_in_a_function_is_that_in_what_is_added_to_it_on_each_pixel
         assert float((gradients[name] * added).sum()) == pytest.approx(expected, rel=1e-6), name
 
 
+def test_walls_thinner_than_a_pixel_part_gradients_too(tmp_path: Path) -> None:
+    outline = [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.54, 0.9], [0.54, 0.3], [0.52, 0.3], [0.52, 0.9], [0.1, 0.9]]
+    (tmp_path / "slit.json").write_text(json.dumps({"outer": outline}))
+    case = disol.read_case(
+        "poisson",
+        str(tmp_path / "slit.json"),
+        dirichlet="outer:0-0.2",
+        source="1",
+        resolution=SIDE,
+        conventions="physical",
+    )
+    assert disol.system(case).cells.parted
+    require_slopes(case, ("diffusion",), {"diffusion": SMOOTH})
+
+
 @settings(max_examples=6)
 @given(seed=st.integers(0, 10_000), problem=st.sampled_from(["poisson", "advection-diffusion-high"]))
 def test_weights_pair_with_the_solution_as_their_adjoint_does_with_the_source(seed: int, problem: str) -> None:
     rng = np.random.default_rng(seed)
     source, weights = rng.standard_normal((SIDE, SIDE)) * PLATE, rng.standard_normal((1, SIDE, SIDE))
     solution = disol.solve_exact(problem, **plate(dirichlet={"left": 0}, source=source))
-    adjoint = solution.gradients(weights, of="source")["source"]
+    adjoint = disol.solve_adjoint(solution, weights, of="source")["source"]
     scale = np.linalg.norm(adjoint) * np.linalg.norm(source)
     assert abs((adjoint * source).sum() - (weights * solution.field).sum()) < 1e-12 * scale
 
@@ -198,13 +215,13 @@ def test_factors_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     factorise = direct.factorise
     monkeypatch.setattr(direct, "factorise", lambda matrix, pivot: counted.append(1) or factorise(matrix, pivot))
     solution = disol.solve_exact(drawn("poisson"), keep_factors=True)
-    kept = solution.gradients(solution.field)
+    kept = disol.solve_adjoint(solution, solution.field)
     assert len(counted) == 1
-    again = disol.solve_exact(drawn("poisson")).gradients(solution.field)
+    again = disol.solve_adjoint(disol.solve_exact(drawn("poisson")), solution.field)
     assert len(counted) == 3
     assert all(np.array_equal(kept[name], again[name]) for name in kept)
     heated = disol.solve_exact(drawn("heat"), keep_factors=True)
-    heated.gradients(heated.field)
+    disol.solve_adjoint(heated, heated.field)
     assert len(counted) == 5  # of the first step, which is taken in smaller ones, and of all others
 
 
@@ -213,14 +230,16 @@ def test_what_has_no_gradient_is_refused() -> None:
     with pytest.raises(
         disol.DisolError, match=r"d_field must have the shape of the field, \[1, 16, 16\], got \[16, 16\]"
     ):
-        solution.gradients(solution.field[0])
+        disol.solve_adjoint(solution, solution.field[0])
     with pytest.raises(disol.DisolError, match="d_field holds NaN or infinite"):
-        solution.gradients(np.full((1, SIDE, SIDE), np.nan))
+        disol.solve_adjoint(solution, np.full((1, SIDE, SIDE), np.nan))
     with pytest.raises(disol.DisolError, match=r"no gradient in 'dirichlet' here\. It has source, diffusion, velocity"):
-        solution.gradients(solution.field, of="dirichlet")
+        disol.solve_adjoint(solution, solution.field, of="dirichlet")
+    with pytest.raises(disol.DisolError, match="The gradient in diffusion overflows"):
+        disol.solve_adjoint(disol.solve_exact(drawn("poisson"), diffusion=1e-200), np.full((1, SIDE, SIDE), 1e100))
     pixels = disol.draw("poisson", seed=3, resolution=SIDE, conventions="paper")
     for wrong in (disol.solve_exact(pixels), disol.solve_exact([pixels, pixels], device="cpu")):
         with pytest.raises(disol.DisolError, match="Gradients are of one case on its true boundary"):
-            wrong.gradients(wrong.field)
+            disol.solve_adjoint(wrong, wrong.field)
     with pytest.raises(disol.DisolError, match="Factors are kept on the true boundary only"):
         disol.solve_exact(pixels, keep_factors=True)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._terms import FORCE, INITIAL, SOURCE, Term
@@ -31,15 +32,19 @@ STEP = 3e-5  # of central differences, relative
 Pixels = Float[np.ndarray, "height width"]
 
 
-def differentiable_names(case: Case) -> list[str]:
-    """Return the names of what a case has a gradient in."""
-    named = [term.name for term in case.problem.terms if _has_gradient(case, term)]
-    known = [name for name in case.problem.coefficients if _coefficient(case, name) is not None]
-    return list(dict.fromkeys([*named, *known, *(stated.argument for stated in case.stated)]))
+def solve_adjoint(solution: Solution, d_field: ArrayLike, of: Collection[str] | None = None) -> dict[str, Any]:
+    """Return dJ with respect to what a case was given, by name, from dJ/dfield: one solve, Aᵀ λ = dJ/du.
 
+    solution   of one case on its true boundary; factors that `solve_exact(..., keep_factors=True)` kept are used, else
+               the case is solved again
+    d_field    dJ/dfield, of the shape of `solution.field`
+    of         names; all that have a gradient unless given
 
-def solution_gradients(solution: Solution, d_field: object, of: Collection[str] | None = None) -> dict[str, Any]:
-    """Return dJ with respect to what the case of a solution was given, by name, from dJ with respect to its field."""
+    Sources, initial fields and forces of a mask have one for each pixel, coefficients are as they were given: numbers,
+    tensors, or one for each pixel. Of a function it is the gradient in what is added to it on each pixel. What was
+    stated by parts of the boundary maps them to derivatives in an added constant, of `convection` to two, in h and in
+    U_out.
+    """
     case = solution.case
     if case.boundary == "pixels" or case.is_batch:
         raise DisolError(
@@ -50,34 +55,27 @@ def solution_gradients(solution: Solution, d_field: object, of: Collection[str] 
         raise DisolError(
             f"d_field must have the shape of the field, {list(solution.field.shape)}, got {list(array.shape)}."
         )
-    return gradients(case, solution._system or cut_system(case), array, of)
-
-
-def gradients(
-    case: Case, system: CutSystem, d_field: Float[np.ndarray, "..."], of: Collection[str] | None = None
-) -> dict[str, Any]:
-    """Return dJ with respect to what a case was given, by name, from dJ with respect to its field."""
     known = differentiable_names(case)
     asked = known if of is None else [of] if isinstance(of, str) else of
     for name in asked:
         if name not in known:
             raise DisolError(f"{case.problem.name} has no gradient in {shown(name)} here. It has {', '.join(known)}.")
-    kinds = {term.name: term.kind for term in case.problem.terms}
-    adjoint = _Adjoint(case, system, _sensitivity(case, system, d_field))
-    stated = {each.argument for each in case.stated}
-    found: dict[str, Any] = {}
-    for name in asked:
-        if name in stated:
-            found[name] = adjoint.of_parts(name)
-        elif name in case.problem.coefficients:
-            found[name] = adjoint.of_coefficient(name)
-        elif kinds[name] is INITIAL:
-            found[name] = adjoint.of_initial() + _frame_of_start(case, d_field)
-        elif kinds[name] is SOURCE:
-            found[name] = adjoint.of_source(name)
-        else:
-            found[name] = adjoint.of_force(name)
+    system = cut_system(case) if solution._system is None else solution._system
+    with np.errstate(over="ignore", invalid="ignore"):  # whatever is not finite is refused
+        adjoint = _Adjoint(case, system, _sensitivity(case, system, array))
+        found = {name: _find(adjoint, name, array) for name in asked}
+    for name, gradient in found.items():
+        values = gradient.values() if isinstance(gradient, dict) else [gradient]
+        if not all(np.isfinite(value).all() for value in values):
+            raise DisolError(f"The gradient in {name} overflows in double precision. Use other units.")
     return found
+
+
+def differentiable_names(case: Case) -> list[str]:
+    """Return the names of what a case has a gradient in."""
+    named = [term.name for term in case.problem.terms if _has_gradient(case, term)]
+    known = [name for name in case.problem.coefficients if _coefficient(case, name) is not None]
+    return list(dict.fromkeys([*named, *known, *(stated.argument for stated in case.stated)]))
 
 
 def _has_gradient(case: Case, term: Term) -> bool:
@@ -111,6 +109,19 @@ def _frame_of_start(case: Case, d_field: Float[np.ndarray, "..."]) -> Pixels:
     """Return what frames at 0 s, which show the initial field itself, add to its gradient."""
     starts = [frame for time, frame in zip(case.times or (), d_field, strict=True) if time == 0]
     return np.where(case.domain, sum(starts, np.zeros(d_field.shape[1:]))[0], 0.0)
+
+
+def _find(adjoint: "_Adjoint", name: str, d_field: Float[np.ndarray, "..."]) -> Any:
+    """Return dJ with respect to one thing that a case was given."""
+    case = adjoint.case
+    if any(each.argument == name for each in case.stated):
+        return adjoint.of_parts(name)
+    if name in case.problem.coefficients:
+        return adjoint.of_coefficient(name)
+    kind = case.problem.term(name).kind
+    if kind is INITIAL:
+        return adjoint.of_initial() + _frame_of_start(case, d_field)
+    return adjoint.of_source(name) if kind is SOURCE else adjoint.of_force(name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from numpy.typing import ArrayLike
 
 from disol._arrays import Array, is_tensor, to_numpy
 from disol._files import as_path, written_whole
@@ -130,22 +129,6 @@ class Solution:
         for its staircase.
         """
         return import_module("disol.problems.true_boundary").estimate_distance(self)
-
-    def gradients(self, d_field: ArrayLike, of: Collection[str] | None = None) -> dict[str, Any]:
-        """Return dJ with respect to what the case was given, by name, from dJ/dfield: one solve with the factors of Aᵀ.
-
-        Of one exact solution on its true boundary. Factors that `solve_exact(..., keep_factors=True)` kept are used,
-        else the case is solved again.
-
-        d_field   dJ/dfield, of the shape of `field`
-        of        names; all unless given
-
-        "source", "initial" and forces of a mask per pixel, and coefficients as they were given: numbers, tensors, or
-        one for each pixel. What was given as a function: with respect to what is added to it on each pixel. What was
-        stated by parts of the boundary maps them to derivatives with respect to an added constant, of "convection"
-        to two, for h and U_out.
-        """
-        return import_module("disol.problems.gradients").solution_gradients(self, d_field, of)
 
     def plot(self) -> "Figure":
         """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it."""

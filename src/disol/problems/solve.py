@@ -79,7 +79,7 @@ def solve_exact(
                   outer sides of its pixels, forces per length; a case brings its own
     element       "q1" or "p1"
     device        "auto": batches on a GPU if there is one, else on all cores; "cpu", "cuda" or "cuda:NUMBER"
-    keep_factors  keep those of one case on its true boundary for `solution.gradients`: 7 to 30 MB on a 128 grid
+    keep_factors  keep those of one case on its true boundary for `disol.solve_adjoint`: 7 to 30 MB on a 128 grid
     own           terms and numbers of a problem of one's own
 
     Masks and markers are arrays of 0 and 1, [height, width], or [batch, height, width] for a batch. A source is an

@@ -109,8 +109,12 @@ def solve_case(case: Case, keep_factors: bool = False) -> Solution:
 
 
 def solve_frames(case: Case, refinement: int = 1, system: CutSystem | None = None) -> dict[int, CutField]:
-    """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid."""
-    system, steps = system or cut_system(case, refinement), case.problem.frames(case.times).steps
+    """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid.
+
+    system   of the case on that grid, if it is known
+    """
+    steps = case.problem.frames(case.times).steps
+    system = cut_system(case, refinement) if system is None else system
     if steps is None:
         return {1: system.solve()}
     assert isinstance(case.problem, TransientProblem)
