@@ -36,7 +36,7 @@ optimiser: torch.optim.Optimizer = torch.optim.LBFGS([logarithm], max_iter=STEPS
 losses: list[float] = []
 
 
-def misfit() -> torch.Tensor:
+def misfit() -> Any:
     optimiser.zero_grad()
     down, across = logarithm.diff(dim=0)[:, 1:], logarithm.diff(dim=1)[1:]
     edges = (down**2 + across**2 + 1e-3).sqrt().mean()  # total variation: few edges, which may be sharp
