@@ -23,7 +23,7 @@ from disol.fem.cut_system import CutSystem
 from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
 from disol.geometry.pieces import add_up
 from disol.problems.case import Case
-from disol.problems.coefficients import Coefficient
+from disol.problems.coefficients import Coefficient, with_neighbours
 from disol.problems.problem import TransientProblem
 from disol.problems.solution import Solution
 from disol.problems.true_boundary import cut_system
@@ -179,9 +179,11 @@ class _Adjoint:
         return float(gradient) if gradient.ndim == 0 else gradient
 
     def _like(self, given: Any, values: Float[np.ndarray, "..."]) -> Any:
-        """See values on the grid as the case has them: as an array, or as a function at pixel centres."""
-        h = self.case.grid.h
-        return (lambda x, y: values[..., (y / h).astype(int), (x / h).astype(int)]) if callable(given) else values
+        """See values on the grid as the case has them: as an array, or as a function, of the pixels it is asked at."""
+        if not callable(given):
+            return values
+        asked = values[..., with_neighbours(self.case.domain)]
+        return lambda x, y: asked  # noqa: ARG005  it is asked there alone, in this order
 
     def _by_owner(self, given: Any, values: Float[np.ndarray, " element"]) -> Pixels:
         """Add up values of elements by the pixels that they take a coefficient from: the nearest with a value."""
