@@ -241,5 +241,5 @@ def test_what_has_no_gradient_is_refused() -> None:
     for wrong in (disol.solve_exact(pixels), disol.solve_exact([pixels, pixels], device="cpu")):
         with pytest.raises(disol.DisolError, match="Gradients are of one case on its true boundary"):
             disol.solve_adjoint(wrong, wrong.field)
-    with pytest.raises(disol.DisolError, match="Factors are kept on the true boundary only"):
+    with pytest.raises(disol.DisolError, match="Factors are kept of one case on the true boundary only"):
         disol.solve_exact(pixels, keep_factors=True)

@@ -163,12 +163,14 @@ def solve_case(
     case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False, keep_factors: bool = False
 ) -> Solution:
     """Solve a checked case, here or on a GPU; there only batches of a size that is worth it, unless told otherwise."""
+    if keep_factors and (case.is_batch or not case.conventions.true_boundary):
+        raise DisolError(
+            f'Factors are kept of one case on the true boundary only, got {case}. Pass one with conventions="physical".'
+        )
     if case.conventions.true_boundary:
         if element != "q1":
             raise DisolError(f"Elements that are cut at the true boundary are q1, got {element!r}.")
         return true_boundary.solve_case(case, keep_factors)
-    if keep_factors:
-        raise DisolError(f'Factors are kept on the true boundary only, got {case}. Pass conventions="physical".')
     with naming_the_case(case, lambda own: own.system(element)):
         if gpu is None or not (at_any_size or is_worth_a_gpu(case)):
             return solve_here(case, element)
