@@ -20,7 +20,9 @@ LAST_STEP = 10  # of a transient problem: 20 s
 
 def compare(problem: str, shifts: Sequence[str | None], count: int, device: str) -> list[str]:
     """Solve cases both ways and return the largest relative L2 difference and backward error."""
-    cases = [Case.draw(problem, 31, index, shift=shifts[index % len(shifts)]) for index in range(count)]
+    cases = [
+        Case.draw(problem, 31, index, shift=shifts[index % len(shifts)], conventions="paper") for index in range(count)
+    ]
     systems = [case.system() for case in cases]
     steps = None if cases[0].times is None else [LAST_STEP]
     found = solve_systems(System.stack(systems), steps, device)

@@ -50,7 +50,9 @@ Row = dict[str, Any]
 
 def draw_arrays(problem: str, cases: int, resolution: int | None) -> dict[str, Any]:
     """Draw cases and their turned and mirrored copies, as a user gives them: arrays by name."""
-    drawn = [disol.draw(problem, SEED, index, resolution=resolution) for index in range(-(-cases // 8))]
+    drawn = [
+        disol.draw(problem, SEED, index, resolution=resolution, conventions="paper") for index in range(-(-cases // 8))
+    ]
     arrays: dict[str, Any] = {}
     for term in drawn[0].problem.terms:
         if term.kind.storage is not None:
@@ -72,7 +74,7 @@ def solver_run(case: Case, device: torch.device) -> Run:
 
 def list_runs(problem: str, arrays: dict[str, Any], device: torch.device, engines: list[str]) -> dict[str, Run]:
     """Name everything that is timed on one batch."""
-    case = Case.from_arrays(problem, device=device if device.type == "cuda" else None, **arrays)
+    case = Case.from_arrays(problem, device=device if device.type == "cuda" else None, **arrays, conventions="paper")
     runs: dict[str, Run] = {
         SOLVER: solver_run(case, device),
         EXACT: partial(disol.solve_exact, problem, device=str(device), **arrays),

@@ -33,7 +33,13 @@ def draw_beams(count: int, seed: int = 0) -> Iterator[disol.Case]:
         body &= (column - x) ** 2 + (row - y) ** 2 >= radius**2
         clamped, pulled = body & (column == left), body & (column == right - 1)
         yield disol.Case.from_arrays(
-            "elasticity", domain=body, fix_x=clamped, fix_y=clamped, force_x=0.0 * pulled, force_y=1.0 * pulled
+            "elasticity",
+            domain=body,
+            fix_x=clamped,
+            fix_y=clamped,
+            force_x=0.0 * pulled,
+            force_y=1.0 * pulled,
+            conventions="paper",
         )
 
 

@@ -128,7 +128,7 @@ def times(repeats: int) -> str:
             conditions.append(Neumann(Arc(0, 0.5, 0.7), (1.0, 0.0)))
         form = Form(elastic(1e3, 0.3, "strain") if is_elastic else diffusive(1.0))
         solve = partial(from_curves, geometry, Grid(side, side), form, conditions, None if is_elastic else field)
-        case = disol.draw(name, seed=0, resolution=side, shift={"topology": 0.3})
+        case = disol.draw(name, seed=0, resolution=side, shift={"topology": 0.3}, conventions="paper")
         cut, pixels = fastest(solve, repeats), fastest(partial(disol.solve_exact, case), repeats)
         rows.append([name, str(side), f"{pixels:.0f} ms", f"{cut:.0f} ms", f"{cut / pixels:.1f}"])
     return table(["problem", "grid", "pixels", "cut elements", "ratio"], rows)

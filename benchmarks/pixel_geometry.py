@@ -39,7 +39,7 @@ def measure(problem: str, shift: str, index: int, resolution: int | None) -> dic
     try:
         case = disol.draw(problem, **draw, conventions="physical")
         true = disol.solve_exact(case)
-        pixels = disol.solve_exact(disol.draw(problem, **draw))
+        pixels = disol.solve_exact(disol.draw(problem, **draw, conventions="paper"))
         finer = solve_finer(case, FINER)
         reference = finer[0] if case.times is None else np.stack(list(finer.values()))
         estimate = true.estimate_distance()

@@ -62,7 +62,7 @@ def compare_solvers(problem: str, side: int, num_cases: int) -> list[str]:
     """Time both solvers on the same drawn cases and return a row of the table."""
     ours, theirs = [], []
     for index in range(num_cases):
-        case = disol.draw(problem, 0, index, resolution=side, shift="all" if index % 2 else None)
+        case = disol.draw(problem, 0, index, resolution=side, shift="all" if index % 2 else None, conventions="paper")
         system = case.system()
         difference = np.abs(system.solve()[0] - solve_by_triplets(system)).max()
         assert difference < 1e-8 * np.abs(system.solve()).max(), difference
@@ -75,7 +75,7 @@ def compare_solvers(problem: str, side: int, num_cases: int) -> list[str]:
 
 def time_drawing(problem: str, side: int, shift: str | None, num_cases: int) -> list[str]:
     """Time drawing and return a row of the table."""
-    disol.draw(problem, resolution=side, shift=shift)
+    disol.draw(problem, resolution=side, shift=shift, conventions="paper")
     times = []
     for index in range(num_cases):
         work = partial(disol.draw, problem, 1, index, resolution=side, shift=shift)

@@ -134,7 +134,10 @@ def batch_of(
     workload: Workload, batch: int, device: torch.device
 ) -> tuple[DiscreteOperator, torch.Tensor, torch.Tensor]:
     """Draw a batch that fits the device: an operator, its loads and, for heat, initial fields."""
-    drawn = [draw(workload.problem, 1, index, resolution=workload.resolution) for index in range(-(-batch // 8))]
+    drawn = [
+        draw(workload.problem, 1, index, resolution=workload.resolution, conventions="paper")
+        for index in range(-(-batch // 8))
+    ]
     operator, loads = from_system(System.stack([case.system() for case in drawn]), device)
     fits = max(1, int(memory.USABLE * memory.free_bytes(device)) // bytes_per_case(operator, torch.float64))
     mask, free, loads = (symmetries(field)[: min(batch, fits)] for field in (operator.mask, operator.free, loads))

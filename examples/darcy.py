@@ -18,9 +18,7 @@ drained, rain = np.zeros((2, SIDE, SIDE))
 drained[:, -1] = 1
 rain[0] = SIDE  # one unit of water per length of the surface
 
-case = disol.Case.from_arrays(
-    "poisson", domain=domain, dirichlet=drained, source=rain, diffusion=permeability, conventions="physical"
-)
+case = disol.Case.from_arrays("poisson", domain=domain, dirichlet=drained, source=rain, diffusion=permeability)
 pressure = disol.solve_exact(case)
 
 # Darcy's law, q = -k grad p: what flows out on the right is what has rained.

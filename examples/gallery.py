@@ -35,7 +35,8 @@ def show_solution(axes: Axes, case: Case) -> None:
 
 def solution_panel(problem: str, title: str, index: int, shift: str | None) -> Panel:
     """Draw a case and promise its picture."""
-    return Panel(title, partial(show_solution, case=disol.draw(problem, seed=11, index=index, shift=shift)))
+    case = disol.draw(problem, seed=11, index=index, shift=shift, conventions="paper")
+    return Panel(title, partial(show_solution, case=case))
 
 
 def problems_picture(index: int = 19) -> Figure:
@@ -82,8 +83,8 @@ def boundaries_picture() -> Figure:
     given: dict[str, Any] = {"dirichlet": "hole1", "source": "1 + 2*x"}
     rows: list[list[Panel]] = [[], []]
     for side in (32, 64, 128):
-        pixels = disol.solve_exact(disol.read_case("poisson", "star+hole", resolution=side, **given))
-        case = disol.read_case("poisson", "star+hole", resolution=side, conventions="physical", **given)
+        case = disol.read_case("poisson", "star+hole", resolution=side, **given)
+        pixels = disol.solve_exact(case.on_pixels())
         reference, shown = (at_centres(case, 512 // side, Grid(size, size)) for size in (side, 512))
         inside, scale = case.domain, field_scale(shown[~np.isnan(shown)])
         for row, field, image, mask in (

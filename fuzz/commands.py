@@ -29,7 +29,7 @@ OPTIONS: dict[str, dict[str, list[str]]] = {
         "--resolution": ["16", "32", "5"],
         "--element": ["q1", "p1", "q2"],
         "--alpha": ["0.5", "2", "nan", "-1"],
-        "--conventions": ["paper", "published", "x"],
+        "--conventions": ["paper", "published", "physical", "x"],
         "--out": [
             "case.png",
             "case.npz",

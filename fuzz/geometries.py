@@ -20,7 +20,7 @@ FORMATS = {"PNG": "png", "GIF": "gif", "JPEG": "jpg", "TIFF": "tif", "BMP": "bmp
 
 def read_geometry(path: Path, problem: str) -> None:
     """Read a case from a file and solve it."""
-    case = disol.read_case(problem, path, resolution=16)
+    case = disol.read_case(problem, path, resolution=16, conventions="paper")
     if not np.isfinite(disol.solve_exact(case, device="cpu").field).all():
         raise WrongAnswer("a solution that is not finite")
 
@@ -283,7 +283,7 @@ def ranges(rng: np.random.Generator, folder: Path) -> Attempt:
     text = f"read_case({problem!r}, {short(geometry, 40)}, {short(terms, 300)})"
 
     def run() -> None:
-        case = disol.read_case(problem, geometry, resolution=16, **terms)
+        case = disol.read_case(problem, geometry, resolution=16, **terms, conventions="paper")
         if not np.isfinite(disol.solve_exact(case, device="cpu").field).all():
             raise WrongAnswer("a solution that is not finite")
         check_cut(problem, geometry)
@@ -296,7 +296,7 @@ def check_cut(problem: str, geometry: Any) -> None:
     name = "fix_x" if problem == "elasticity" else "dirichlet"
     other: dict[str, Any] = {"fix_y": "outer"} if problem == "elasticity" else {}
     whole, cut = (
-        disol.read_case(problem, geometry, resolution=16, **(other | {name: text})).terms[name]
+        disol.read_case(problem, geometry, resolution=16, **(other | {name: text}), conventions="paper").terms[name]
         for text in ("outer:0.1-0.6", "outer:0.1-0.35,outer:0.35-0.6")
     )
     if not np.array_equal(whole, cut):
@@ -395,7 +395,7 @@ def formulas(rng: np.random.Generator, folder: Path) -> Attempt:
     terms: dict[str, Any] = {pick(rng, ["source", "initial"]): text}
 
     def run() -> None:
-        case = disol.read_case("heat", "star+hole", resolution=16, **terms)
+        case = disol.read_case("heat", "star+hole", resolution=16, **terms, conventions="paper")
         if not np.isfinite(case.inputs).all():
             raise WrongAnswer("channels that are not finite")
 
@@ -441,7 +441,7 @@ def check_formula(text: str, named: str, numbers: list[float]) -> None:
     found = expression(x, y)
     if not np.array_equal(found, expected, equal_nan=True):
         raise WrongAnswer(f"{text} at x = y = 0.1: {found[0, 0]!r}, Python says {expected[0, 0]!r}")
-    disol.read_case("poisson", "arrow", resolution=16, source=text)
+    disol.read_case("poisson", "arrow", resolution=16, source=text, conventions="paper")
 
 
 def draw_odd_formula(rng: np.random.Generator) -> str:

@@ -139,7 +139,10 @@ def solve(number: int, folder: Path) -> None:
     import disol
 
     for problem in disol.PROBLEMS:
-        cases = [disol.draw(problem, int(rng.integers(10**6)), resolution=int(side)) for side in (32, 48, 48)]
+        cases = [
+            disol.draw(problem, int(rng.integers(10**6)), resolution=int(side), conventions="paper")
+            for side in (32, 48, 48)
+        ]
         times: dict[str, Any] = {} if cases[0].times is None else {"times": [2.0, 20.0]}
         posed = [disol.Case.from_arrays(case, **times) if times else case for case in cases]
         disol.solve_exact(posed[0])
@@ -154,7 +157,7 @@ def predict(number: int, folder: Path) -> None:
 
     for problem in ("poisson", "heat"):
         surrogate = disol.load(problem, device="cpu")
-        cases = [disol.draw(problem, int(rng.integers(10**6)), resolution=32) for _ in range(4)]
+        cases = [disol.draw(problem, int(rng.integers(10**6)), resolution=32, conventions="paper") for _ in range(4)]
         surrogate.predict_pattern(np.stack([case.inputs for case in cases]))
         verified = surrogate.verify(cases[0])
         verified.save(folder / f"{problem}.npz")
@@ -191,11 +194,13 @@ def read(number: int, folder: Path) -> None:
     imsave(picture, np.pad(np.zeros((20, 20)), 4, constant_values=1), cmap="gray")
     for geometry in ("star+hole", "random:7+all", outline, picture):
         disol.solve_exact(
-            disol.read_case("poisson", geometry, resolution=32, dirichlet="outer:0-0.3", source="sin(6*x)*y")
+            disol.read_case(
+                "poisson", geometry, resolution=32, dirichlet="outer:0-0.3", source="sin(6*x)*y", conventions="paper"
+            )
         )
     for wrong in ("x" * 300, "nowhere.png", "outer"):
         try:
-            disol.read_case("poisson", wrong)
+            disol.read_case("poisson", wrong, conventions="paper")
         except disol.DisolError:
             continue
         raise AssertionError(f"{wrong} was read")
@@ -208,7 +213,7 @@ def plot(number: int, folder: Path) -> None:
 
     import disol
 
-    solution = disol.solve_exact(disol.draw("poisson", int(rng.integers(10**6)), resolution=32))
+    solution = disol.solve_exact(disol.draw("poisson", int(rng.integers(10**6)), resolution=32, conventions="paper"))
     for figure in (solution.case.plot(), solution.plot()):
         figure.savefig(folder / "picture.png")
         pyplot.close(figure)

@@ -284,7 +284,7 @@ def expected_pattern() -> np.ndarray:
 
 def predicted(run: Path) -> np.ndarray:
     """Predict one case."""
-    case = disol.draw("poisson", 3, resolution=16)
+    case = disol.draw("poisson", 3, resolution=16, conventions="paper")
     return disol.load(run, device="cpu").predict_pattern(case.inputs[None])
 
 

@@ -179,7 +179,7 @@ def test_batches_are_timed_and_written_down(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize("problem", batches.CASES)
 def test_the_cases_of_a_batch_differ_and_can_be_solved(problem: str) -> None:
     arrays = batches.draw_arrays(problem, 16, 32)
-    case = disol.Case.from_arrays(problem, **arrays)
+    case = disol.Case.from_arrays(problem, **arrays, conventions="paper")
     assert len(case) == 16
     assert len({domain.tobytes() for domain in case.domain}) == 16
     assert (disol.solve_exact(case, device="cpu").amplitude > 0).all()
@@ -195,7 +195,7 @@ def test_the_batched_solver_agrees_with_the_reference_solver() -> None:
 
 def test_the_energy_finds_the_amplitude_of_a_pattern() -> None:
     model = disol.load("poisson", device="cpu")
-    cases = [disol.draw("poisson", 1, index) for index in range(2)]
+    cases = [disol.draw("poisson", 1, index, conventions="paper") for index in range(2)]
     found = amplitude.energy_amplitudes(model, cases)
     exact = [disol.solve_exact(case).amplitude for case in cases]
     assert found[amplitude.ENERGY] == pytest.approx(exact, rel=0.1)

@@ -12,7 +12,7 @@ NUMBER = re.compile(r"\d+\.\d+")
 # from machine to machine, so that its numbers are pinned less closely.
 EXPECTED: dict[str, tuple[dict[str, Any], list[float], float]] = {
     "own_mask": ({}, [0.0113], 0.01),
-    "own_polygon": ({"RESOLUTION": 64}, [0.07249], 1e-3),
+    "own_polygon": ({"RESOLUTION": 64}, [0.03599, 0.034], 0.01),
     "batch_on_device": ({"CASES": 8, "SIDE": 32}, [0.04801], 1e-3),
     "own_pde": ({}, [0.017192, 0.209481], 1e-4),
     "own_network": ({"CASES": 40, "RESOLUTION": 16, "EPOCHS": 8}, [0.4356], 0.1),

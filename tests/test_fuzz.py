@@ -164,7 +164,9 @@ def test_a_prediction_that_is_far_off_or_unsound_is_a_wrong_answer(monkeypatch: 
             self.change = change
 
         def predict(self, asked: disol.Case | list[disol.Case] | None = None, **data: Any) -> disol.Solution:
-            exact = disol.solve_exact("poisson", **data) if asked is None else disol.solve_exact(asked)
+            exact = (
+                disol.solve_exact("poisson", **data, conventions="paper") if asked is None else disol.solve_exact(asked)
+            )
             field = self.change(exact.field)
             return replace(exact, field=field, amplitude=np.abs(field).max() if field.ndim == 3 else exact.amplitude)
 

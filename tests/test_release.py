@@ -316,7 +316,7 @@ def test_an_unfinished_run_is_refused(tmp_path):
 
 def test_a_case_that_is_not_that_of_its_file_is_noticed(release):
     model = disol.load(release / "models" / "poisson", device="cpu")
-    case = disol.draw("poisson", seed=1, resolution=SIDE)
+    case = disol.draw("poisson", seed=1, resolution=SIDE, conventions="paper")
     exact = disol.solve_exact(case)
     measured = measure.measure_cases(model, [(case, exact.amplitude)])
     predicted = model.predict(case)

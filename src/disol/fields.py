@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from inspect import Signature, signature
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -247,6 +248,29 @@ def at_nodes(
     if callable(source):
         return sample(source, *Grid(*mask.shape).node_positions(), active)
     return node_means(source, mask) * active
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """A multiple of a function of x and y, or of these and of a normal. Unlike a closure it can be pickled."""
+
+    factor: float
+    function: Callable[..., Any]
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(self.function)
+
+    def __call__(self, x: Any, y: Any, *normal: Any) -> Any:
+        """Evaluate at points."""
+        return self.factor * np.asarray(self.function(x, y, *normal))
+
+
+def times(factor: float, value: Any) -> Any:
+    """Multiply a number, an array or a function; None stays none."""
+    if value is None or factor == 1:
+        return value
+    return Multiple(factor, value) if callable(value) else factor * value
 
 
 LONGEST = 500  # characters

@@ -27,6 +27,7 @@ def test_draw_writes_arrays_that_are_the_case(tmp_path):
     assert result.returncode == 0, result.stderr
     written = np.load(tmp_path / "a.npz")
     case = disol.draw("poisson", seed=0, index=3, shift="all")
+    assert written["conventions"] == "physical"
     assert (written["inputs"] == case.inputs).all()
     assert tuple(written["channels"]) == case.channels
     assert written["field"] == pytest.approx(disol.solve_exact(case).field)
@@ -41,6 +42,14 @@ def test_draw_takes_conventions_elements_and_the_tightness_of_outlines(command, 
     assert (written["inputs"] == case.inputs).all()
     assert written["field"] == pytest.approx(disol.solve_exact(case, element="p1").field)
     assert written["conventions"] == "published"
+
+
+def test_draw_tells_in_a_note_where_a_solution_is_less_accurate(command, tmp_path):
+    options = ["--resolution", "16", "--shift", "released", "--seed", "3"]
+    result = command("draw", "elasticity", *options, "--out", str(tmp_path / "a.npz"))
+    assert result.returncode == 0, result.stderr
+    assert "note: 16 pixels of the domain are in walls thinner than 4 pixels" in result.stdout
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize("problem", disol.PROBLEMS)

@@ -119,7 +119,7 @@ def test_a_drawn_case_that_does_not_fit_on_the_device_is_one_line(ending, comman
 
 
 def test_a_vtu_that_does_not_fit_on_the_device_is_refused(tmp_path):
-    exact = disol.solve_exact(disol.draw("poisson", resolution=16))
+    exact = disol.solve_exact(disol.draw("poisson", resolution=16, conventions="paper"))
     with small_files(100), pytest.raises(disol.DisolError, match=r"Cannot write .*File too large"):
         exact.save(tmp_path / "here.vtu")
     assert not list(tmp_path.iterdir())
@@ -166,7 +166,7 @@ def test_a_damaged_picture_is_one_line_though_its_decoder_speaks_by_itself(capfd
     monkeypatch.chdir(tmp_path)
     Path("a.tif").write_bytes(damaged_tiff())
     with pytest.raises(disol.DisolError):
-        disol.read_case("poisson", "a.tif")
+        disol.read_case("poisson", "a.tif", conventions="paper")
     assert "Decod" in capfd.readouterr().err  # which libtiff writes
     monkeypatch.setattr(sys, "argv", ["disol", "solve", "--geometry", "a.tif"])
     with pytest.raises(SystemExit):

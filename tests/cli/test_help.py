@@ -26,3 +26,16 @@ def test_help_shows_every_example_and_bracket(capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert '{"outer": [[x, y], ...], "holes": [[[x, y], ...]]}' in " ".join(shown.split())
     assert "disol solve --problem heat" in shown
+
+
+def test_help_says_which_conventions_there_are_and_why_files_hold_pixels(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = {}
+    for command in ("draw", "generate"):
+        monkeypatch.setattr(sys, "argv", ["disol", command, "--help"])
+        with pytest.raises(SystemExit):
+            main()
+        shown[command] = " ".join(capsys.readouterr().out.split())
+    assert "physical (on the true boundary), or on pixels paper or published. [default: physical]" in shown["draw"]
+    assert "paper or published: networks learn pixels" in shown["generate"]
+    assert "[default: paper]" in shown["generate"]

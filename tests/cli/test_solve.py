@@ -55,7 +55,9 @@ def test_the_printed_amplitude_of_the_exact_solution_is_the_exact_one(run):
     domain = np.zeros((SIDE, SIDE), dtype=bool)
     domain[2:22, 2:22] = True
     held = name_loops(domain).mark(read_ranges("outer"))
-    exact = disol.solve_exact("poisson", domain=domain, dirichlet=held, source=np.ones((SIDE, SIDE)))
+    exact = disol.solve_exact(
+        "poisson", domain=domain, dirichlet=held, source=np.ones((SIDE, SIDE)), conventions="paper"
+    )
     assert float(cells(out, "exact")[1]) == pytest.approx(exact.amplitude, rel=1e-3)
 
 
@@ -131,7 +133,10 @@ def test_an_animation_has_a_frame_every_2_s_or_fewer_of_a_long_time(times, most,
     monkeypatch.setattr(sys.modules["disol.cli.solve"], "MOST_FRAMES", most)
     assert (
         movie_times(
-            replace(disol.draw("heat", resolution=16), terms={"domain": np.ones((16, 16), bool), "times": times})
+            replace(
+                disol.draw("heat", resolution=16, conventions="paper"),
+                terms={"domain": np.ones((16, 16), bool), "times": times},
+            )
         )
         == frames
     )

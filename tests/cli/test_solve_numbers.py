@@ -13,7 +13,7 @@ from disol.surrogate import Verification
 
 def verified(problem: str, factor: float | np.ndarray = 1.0, reference: float = 1.0) -> Verification:
     """The exact solution of a case times a reference factor, predicted as the exact solution times another factor."""
-    case = disol.draw(problem, 3, resolution=24, shift="topology")
+    case = disol.draw(problem, 3, resolution=24, shift="topology", conventions="paper")
     found = disol.solve_exact(case, device="cpu")
     prediction, exact = replace(found, field=factor * found.field), replace(found, field=reference * found.field)
     return Verification(prediction, exact, 0.0, {})

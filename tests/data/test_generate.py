@@ -41,7 +41,7 @@ def test_a_stored_case_is_the_case_that_draw_and_solve_exact_give(problem: str, 
     generate(problem, 3, tmp_path / "cases.h5", seed=5, shift="boundary", resolution=16, workers=0)
     store = open_store(tmp_path / "cases.h5")
     arrays, times = store.read(), store.settings.times
-    case = draw(problem, 5, 2, resolution=16, shift="boundary")
+    case = draw(problem, 5, 2, resolution=16, shift="boundary", conventions="paper")
     exact = solve_exact(case, **({"times": times} if times else {}))
     assert np.array_equal(arrays["pattern"][2], exact.pattern.astype(np.float32))
     assert arrays["amplitude"][2] == exact.amplitude
@@ -112,7 +112,7 @@ def test_a_case_that_fails_is_named_and_the_cases_before_it_are_kept(
     def fail_at_two(recipe: Recipe, index: int) -> object:
         if index == 2:
             raise DisolError("No outline came out.")
-        return draw(recipe.problem, recipe.seed, index, resolution=recipe.resolution)
+        return draw(recipe.problem, recipe.seed, index, resolution=recipe.resolution, conventions="paper")
 
     with monkeypatch.context() as patched:
         patched.setattr(Recipe, "draw", fail_at_two)

@@ -98,11 +98,11 @@ def test_a_file_is_not_overwritten_and_not_empty(tmp_path):
 
 def test_cases_are_given_as_cases_too(tmp_path):
     given = [with_hole(case) for case in range(3)]
-    cases = [disol.Case.from_arrays("poisson", **each) for each in given]
+    cases = [disol.Case.from_arrays("poisson", **each, conventions="paper") for each in given]
     here, there = write_cases("poisson", given, tmp_path / "a.h5"), write_cases("poisson", cases, tmp_path / "b.h5")
     ours, theirs = (open_store(path).read() for path in (here, there))
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
-    other = disol.Case.from_arrays("poisson", diffusion=2, **given[1])
+    other = disol.Case.from_arrays("poisson", diffusion=2, **given[1], conventions="paper")
     with pytest.raises(ValueError, match=r"Case 1 failed: All cases of a file are of one problem.*diffusion=2\.0"):
         write_cases("poisson", [cases[0], other], tmp_path / "c.h5")
 

@@ -162,7 +162,7 @@ def test_consistent_loads_agree_with_scikit_fem():
     def source(x, y):
         return np.exp(x) * np.cos(3 * y)
 
-    ours = disol.solve_exact("poisson", domain=domain, dirichlet=pins, source=source)
+    ours = disol.solve_exact("poisson", domain=domain, dirichlet=pins, source=source, conventions="paper")
     mesh, used = meshes(domain, "q1")
     basis = skfem.Basis(mesh, skfem.ElementQuad1(), intorder=3)
     load = skfem.LinearForm(lambda v, w: source(*w.x) * v).assemble(basis)
@@ -191,5 +191,5 @@ def test_a_matrix_that_needs_pivoting_is_solved_with_pivoting():
 
 def test_solving_leaves_the_number_of_threads_as_it_was():
     before = [library["num_threads"] for library in threadpool_info()]
-    disol.solve_exact(disol.draw("poisson", resolution=16))
+    disol.solve_exact(disol.draw("poisson", resolution=16, conventions="paper"))
     assert [library["num_threads"] for library in threadpool_info()] == before

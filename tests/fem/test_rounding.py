@@ -84,7 +84,7 @@ def test_last_places_are_changed_where_diffusion_is_small_beside_advection():
 
 def test_residuals_are_known_to_more_digits_than_doubles_have():
     rng = np.random.default_rng(0)
-    case = disol.draw("elasticity", 0, 0, resolution=16)
+    case = disol.draw("elasticity", 0, 0, resolution=16, conventions="paper")
     system = case.system()
     matrix = assemble(system.mask, np.ldexp(system.element_matrix, -10), system.free)
     solver, solution = DirectSolver(matrix), rng.standard_normal(matrix.shape[0]) * 10.0 ** rng.integers(-9, 1)
@@ -173,7 +173,10 @@ def hostile_cases(draw):
         numbers = {"poisson_ratio": draw(st.sampled_from([0.3, 0.499, -0.9]))}
         terms = {"fix_x": held, "fix_y": held, "force_x": loads[0], "force_y": loads[1]}
         return disol.Case.from_arrays("elasticity", domain=domain, conventions=conventions, **terms, **numbers)
-    angle, speed = draw(st.sampled_from([0.0, 1.0])), rows * draw(st.sampled_from([1.0, 1.5, 2.5, 3.5, 6.0]))
+    angle, speed = (
+        draw(st.sampled_from([0.0, 1.0])),
+        rows * draw(st.sampled_from([1.0, 1.5, 2.5, 3.5, 6.0])),
+    )
     numbers = {"velocity": (speed * np.cos(angle), speed * np.sin(angle)), "diffusion": 1.0}
     terms = {"dirichlet": held, "source": loads[0]}
     return disol.Case.from_arrays(
@@ -217,11 +220,11 @@ def test_a_flow_that_doubles_cannot_follow_is_refused():
     with pytest.raises(
         disol.DisolError, match=r"too ill-conditioned for double precision.*beyond recognition"
     ) as raised:
-        disol.solve_exact("advection-diffusion-high", **data)
+        disol.solve_exact("advection-diffusion-high", **data, conventions="paper")
     assert "\n" not in str(raised.value)
     # Half as long it is solved to the last digit, although the solution grows by nine orders of magnitude on its way.
     half = {name: array[:, 10:] for name, array in data.items()}
-    case = disol.Case.from_arrays("advection-diffusion-high", **half)
+    case = disol.Case.from_arrays("advection-diffusion-high", **half, conventions="paper")
     exact = disol.solve_exact(case)
     assert exact.amplitude > 1e7
     assert true_error(exact.nodes, *solve_precisely(case.system())) < 1e-15
@@ -236,7 +239,7 @@ def hanging(side):
     held, pulled = np.zeros((2, side, side))
     held[0, 0] = pulled[side - 1, -1 if side // 2 % 2 == 0 else 0] = 1
     return disol.Case.from_arrays(
-        "elasticity", domain=domain, fix_x=held, fix_y=held, force_x=0 * pulled, force_y=pulled
+        "elasticity", domain=domain, fix_x=held, fix_y=held, force_x=0 * pulled, force_y=pulled, conventions="paper"
     )
 
 
@@ -321,7 +324,7 @@ def test_the_steps_of_a_transient_problem_are_no_further_off_than_they_say():
     domain, held = np.ones((1, 14)), np.eye(1, 14)
     for time_scale in (0.01, 1.0, 1e4, 1e9):
         data = {"domain": domain, "dirichlet": held, "source": domain, "initial": np.arange(14.0)[None] / 14}
-        case = disol.Case.from_arrays("heat", **data, times=[20, 40], time_scale=time_scale)
+        case = disol.Case.from_arrays("heat", **data, times=[20, 40], time_scale=time_scale, conventions="paper")
         system = case.system()
         nodes, error = system.solve_and_estimate([10, 20])
         unknowns = free_unknowns(system.free)

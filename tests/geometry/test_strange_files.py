@@ -106,7 +106,7 @@ def test_of_several_pictures_the_first_one_counts_and_that_is_said(kind, tmp_pat
     drawing = read_drawing(path)
     assert drawing.is_first
     assert (drawing.mask(Grid(24, 24)) == (np.asarray(painting())[..., 1] == 0)).all()
-    case = read_case("poisson", path, resolution=24)
+    case = read_case("poisson", path, resolution=24, conventions="paper")
     assert case.notes == (f"{path} holds several pictures: the first one counts",)
     assert not read_drawing(written(tmp_path, FILES["png"])).is_first
 
@@ -279,7 +279,7 @@ def test_a_thousand_holes_are_read_on_a_fine_grid(tmp_path):
     holes = centres + 0.008 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     outer = [[0.02, 0.02], [0.98, 0.02], [0.98, 0.98], [0.02, 0.98]]
     path = polygons(tmp_path, {"outer": outer, "holes": holes.tolist()})
-    case = read_case("poisson", path, resolution=512, dirichlet="hole961", source="constant")
+    case = read_case("poisson", path, resolution=512, dirichlet="hole961", source="constant", conventions="paper")
     assert case.notes == ()
     assert case.origin["geometry"].endswith("hole11 (24 pixels) and 950 more")
     assert 0 < case.terms["dirichlet"].sum() < 30
@@ -290,7 +290,7 @@ def test_a_hole_that_a_grid_cuts_across_is_counted_by_its_parts(tmp_path):
     lower = [[0.7, 0.7], [0.3, 0.7], [0.48, 0.56], [0.495, 0.55], [0.495, 0.45], [0.48, 0.44]]
     outer = [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]
     path = polygons(tmp_path, {"outer": outer, "holes": [upper + lower]})
-    (note,) = read_case("poisson", path, resolution=32).notes
+    (note,) = read_case("poisson", path, resolution=32, conventions="paper").notes
     assert note == f"hole 1 of {path} is too thin for this grid: it falls into 2 parts"
 
 
@@ -313,7 +313,7 @@ def test_any_json_is_a_case_or_one_clear_error(tmp_path_factory, content):
     path = polygons(tmp_path_factory.getbasetemp(), content)
     message = ""
     try:
-        assert read_case("poisson", path, resolution=16, source="constant").domain.any()
+        assert read_case("poisson", path, resolution=16, source="constant", conventions="paper").domain.any()
     except DisolError as error:
         message = str(error)
     assert "\n" not in message
@@ -348,7 +348,7 @@ GEOMETRIES = st.sampled_from(["star", "y+hole", "random:3+all", "random:", "shap
 def test_any_texts_are_a_case_or_one_clear_error(geometry, **terms):
     message = ""
     try:
-        assert read_case("heat", geometry, resolution=16, **terms).domain.any()
+        assert read_case("heat", geometry, resolution=16, **terms, conventions="paper").domain.any()
     except DisolError as error:
         message = str(error)
     assert "\n" not in message
@@ -369,5 +369,5 @@ def test_any_texts_are_a_case_or_one_clear_error(geometry, **terms):
 )
 def test_a_wrong_text_is_refused_in_one_line(given, message):
     with pytest.raises(DisolError, match=message) as raised:
-        read_case("heat", **given)
+        read_case("heat", **given, conventions="paper")
     assert "\n" not in str(raised.value)

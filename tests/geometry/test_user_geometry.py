@@ -182,17 +182,17 @@ def written(path, content) -> str:
 @pytest.mark.parametrize("name", OUTLINES)
 def test_a_shape_written_to_a_file_is_the_shape(tmp_path, name):
     content = {"outer": OUTLINES[name].tolist(), "holes": [hole.tolist() for hole in HOLES[name]]}
-    geometry, fitted = read_outline(written(tmp_path / "a.json", content))
+    geometry, frame = read_outline(written(tmp_path / "a.json", content))
     grid = Grid(96, 96)
-    assert not fitted
+    assert not frame.is_fitted
     assert (geometry.mask(grid) == named_shape(name, with_hole=True).mask(grid)).all()
 
 
 @pytest.mark.parametrize("wrap", [lambda polygon: polygon, lambda polygon: {"type": "Feature", "geometry": polygon}])
 def test_geojson_has_y_upwards_and_repeats_its_first_point(tmp_path, wrap):
     upwards = [[[x, 1 - y] for x, y in [*OUTLINES["y"].tolist(), OUTLINES["y"][0].tolist()]]]
-    geometry, fitted = read_outline(written(tmp_path / "a.geojson", wrap({"type": "Polygon", "coordinates": upwards})))
-    assert not fitted
+    geometry, frame = read_outline(written(tmp_path / "a.geojson", wrap({"type": "Polygon", "coordinates": upwards})))
+    assert not frame.is_fitted
     assert len(geometry.outer.points) == len(OUTLINES["y"])
     assert (geometry.mask(Grid(64, 64)) == named_shape("y").mask(Grid(64, 64))).all()
 
@@ -208,9 +208,11 @@ def test_an_outline_anywhere_is_fitted_into_the_square_in_its_proportions(tmp_pa
     moved = (OUTLINES["arrow"] * scale + [x, y]).tolist()
     hole = (HOLES["arrow"][0] * scale + [x, y]).tolist()
     path = tmp_path_factory.mktemp("outline") / "a.json"
-    geometry, fitted = read_outline(written(path, {"outer": moved, "holes": [hole]}))
+    geometry, frame = read_outline(written(path, {"outer": moved, "holes": [hole]}))
     points = geometry.outer.points
-    assert fitted
+    assert frame.is_fitted
+    there = frame.to_drawing(geometry.holes[0].points)
+    assert np.sort(there, axis=0) == pytest.approx(np.sort(np.array(hole), axis=0), rel=1e-9, abs=1e-9 * scale)
     assert points.min(axis=0) == pytest.approx([0.05, 0.5 - 0.45 * 0.76 / 0.89], abs=1e-6)
     assert points.max(axis=0) == pytest.approx([0.95, 0.5 + 0.45 * 0.76 / 0.89], abs=1e-6)
     assert len(geometry.holes) == 1

@@ -131,7 +131,7 @@ def test_domains_with_holes_or_in_parts_are_refused(pieces):
 def test_the_field_is_the_product_of_both_branches_and_the_trunk():
     model = small_model("elasticity")
     torch.nn.init.normal_(model.bias)
-    inputs = torch.from_numpy(draw("elasticity", seed=0, resolution=16).inputs)[None].float()
+    inputs = torch.from_numpy(draw("elasticity", seed=0, resolution=16, conventions="paper").inputs)[None].float()
     reading = model.read(inputs, model.domain_of(inputs))
     coefficients = (model.shape_branch(reading.shape) * model.data_branch(reading.data)).reshape(2, 8)
     prediction = model(inputs)[0]

@@ -27,7 +27,7 @@ def small_model(name, problem, **settings):
 
 
 def stack_cases(problem, count, resolution=16):
-    cases = [draw(problem, seed=0, index=index, resolution=resolution) for index in range(count)]
+    cases = [draw(problem, seed=0, index=index, resolution=resolution, conventions="paper") for index in range(count)]
     return cases, torch.from_numpy(np.stack([case.inputs for case in cases]))
 
 

@@ -20,7 +20,7 @@ LOADS = ("source", "initial", "force_x", "force_y")
 
 def own_terms(problem: str, index: int = 0) -> dict:
     """Terms of a drawn case as a user would give them: every source one value per pixel, of any size and sign."""
-    case = disol.draw(problem, 5, index, resolution=SIDE)
+    case = disol.draw(problem, 5, index, resolution=SIDE, conventions="paper")
     x, y = np.meshgrid(np.arange(SIDE) + 0.5, np.arange(SIDE) + 0.5)
     own = {
         "source": (index - 1) * 40 * np.sin(x / 5) * np.cos(y / 7),
@@ -65,9 +65,9 @@ def test_a_batch_of_arrays_is_a_loop_of_single_cases_to_rounding(problem, conven
 @pytest.mark.parametrize("element", ["q1", "p1"])
 def test_elements_are_those_of_single_cases(element):
     batch, shared = batch_of("elasticity")
-    together = disol.solve_exact("elasticity", element=element, **batch, **shared)
+    together = disol.solve_exact("elasticity", element=element, **batch, **shared, conventions="paper")
     for single, own in zip(together, singles(batch, shared), strict=True):
-        require_equal(single, disol.solve_exact("elasticity", element=element, **own))
+        require_equal(single, disol.solve_exact("elasticity", element=element, **own, conventions="paper"))
 
 
 @pytest.mark.parametrize(("problem", "conventions"), EVERY_PROBLEM)
@@ -126,7 +126,7 @@ def test_a_batch_on_a_device_is_the_batch_here(problem, conventions):
 
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
 def test_one_case_and_functions_are_solved_on_a_device_too(problem):
-    drawn = disol.draw(problem, 3, resolution=SIDE)
+    drawn = disol.draw(problem, 3, resolution=SIDE, conventions="paper")
     require_equal(solve_there(drawn, CPU).to_numpy(), disol.solve_exact(drawn))
     batch = Case.stack([drawn, drawn])
     for single in solve_there(batch, CPU).to_numpy():
@@ -137,7 +137,7 @@ def test_one_case_and_functions_are_solved_on_a_device_too(problem):
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_the_size_of_a_piece_changes_nothing(monkeypatch, problem, at_once):
     batch, shared = batch_of(problem)
-    case = Case.from_arrays(problem, device=CPU, **batch, **shared)
+    case = Case.from_arrays(problem, device=CPU, **batch, **shared, conventions="paper")
     whole = solve_case(case, CPU, at_any_size=True)
     monkeypatch.setattr("disol.problems.solve.cases_at_once", lambda case, gpu: at_once)
     pieces = solve_case(case, CPU, at_any_size=True)
@@ -151,7 +151,7 @@ def test_the_size_of_a_piece_changes_nothing(monkeypatch, problem, at_once):
 def test_the_cases_solved_at_once_fit_into_memory(monkeypatch, problem):
     free, frames = 2**23, {"poisson": 1, "elasticity": 2, "heat": 12}[problem]  # heat: 0 to 20 s, and 26 s
     monkeypatch.setattr("disol.solvers.memory.free_bytes_of_host", lambda: free)
-    at_once = cases_at_once(Case.from_arrays(problem, **own_terms(problem)), CPU)
+    at_once = cases_at_once(Case.from_arrays(problem, **own_terms(problem), conventions="paper"), CPU)
     size = COPIES * frames * 8 * (SIDE + 1) ** 2
     assert at_once > 1
     assert at_once == 32 or size * at_once <= USABLE * free < size * (at_once + 1)
@@ -162,8 +162,8 @@ def test_masks_are_read_in_any_type(kind):
     batch, _ = batch_of("poisson")
     read = {"list": np.ndarray.tolist, "tensor": torch.from_numpy}.get(kind, lambda array: array.astype(kind))
     converted = {name: read(array) for name, array in batch.items() if name != "source"}
-    expected = disol.solve_exact("poisson", **batch).field
-    assert np.array_equal(disol.solve_exact("poisson", **batch | converted).field, expected)
+    expected = disol.solve_exact("poisson", **batch, conventions="paper").field
+    assert np.array_equal(disol.solve_exact("poisson", **batch | converted, conventions="paper").field, expected)
 
 
 def wrong_batches():
@@ -197,7 +197,9 @@ def wrong_batches():
 @pytest.mark.parametrize(("batch", "number"), list(wrong_batches()))
 def test_a_wrong_case_says_what_it_would_say_alone(batch, number, device):
     def solve(data):
-        return solve_case(Case.from_arrays("poisson", device=device, **data), device, at_any_size=True)
+        return solve_case(
+            Case.from_arrays("poisson", device=device, **data, conventions="paper"), device, at_any_size=True
+        )
 
     with pytest.raises(disol.DisolError) as alone:
         solve({name: values[number] for name, values in batch.items()})
@@ -212,31 +214,31 @@ def test_a_wrong_case_of_elasticity_is_named(name):
     batch[name] = batch[name].astype(float)
     batch[name][2] = 1.0
     with pytest.raises(disol.DisolError, match=rf"Case 2: \d+ {name} pixels lie outside the domain"):
-        disol.solve_exact("elasticity", **batch)
+        disol.solve_exact("elasticity", **batch, conventions="paper")
 
 
 def test_what_is_shared_can_be_wrong_too():
     batch, shared = batch_of("heat")
     with pytest.raises(disol.DisolError, match="Case 0: times must be multiples"):
-        disol.solve_exact("heat", **batch, times=[3])
+        disol.solve_exact("heat", **batch, times=[3], conventions="paper")
     with pytest.raises(disol.DisolError, match="Case 0: source must have the domain's shape"):
-        disol.solve_exact("heat", **batch | {"source": np.ones((8, 8))}, **shared)
+        disol.solve_exact("heat", **batch | {"source": np.ones((8, 8))}, **shared, conventions="paper")
     with pytest.raises(disol.DisolError, match="heat has no 'colour'"):
-        disol.solve_exact("heat", **batch, colour=1)
+        disol.solve_exact("heat", **batch, colour=1, conventions="paper")
 
 
 def test_batches_of_different_lengths_are_refused():
     terms = own_terms("poisson")
     batch = {"domain": np.stack([terms["domain"]] * 2), "source": np.ones((3, SIDE, SIDE))}
     with pytest.raises(disol.DisolError, match=r"equally many cases.*2 of domain, 3 of source"):
-        disol.solve_exact("poisson", **terms | batch)
+        disol.solve_exact("poisson", **terms | batch, conventions="paper")
     with pytest.raises(disol.DisolError, match="at least one, got 0 of source"):
-        disol.solve_exact("poisson", **terms | {"source": np.ones((0, SIDE, SIDE))})
+        disol.solve_exact("poisson", **terms | {"source": np.ones((0, SIDE, SIDE))}, conventions="paper")
 
 
 def test_cases_of_a_batch_are_chosen_by_number_and_slice():
     batch, shared = batch_of("heat")
-    case = Case.from_arrays("heat", device=CPU, **batch, **shared)
+    case = Case.from_arrays("heat", device=CPU, **batch, **shared, conventions="paper")
     assert case.is_batch
     assert len(case) == 3
     assert [np.array_equal(own.domain, mask) for own, mask in zip(case, batch["domain"], strict=True)] == [True] * 3
@@ -258,7 +260,7 @@ def test_cases_of_a_batch_are_chosen_by_number_and_slice():
 
 
 def test_pieces_hold_all_cases_in_their_order():
-    case = Case.stack([disol.draw("poisson", 0, index, resolution=16) for index in range(7)])
+    case = Case.stack([disol.draw("poisson", 0, index, resolution=16, conventions="paper") for index in range(7)])
     for most, sizes in ((7, [7]), (100, [7]), (3, [2, 2, 3]), (4, [3, 4]), (1, [1] * 7)):
         pieces = list(case.pieces(most))
         assert [len(piece) for piece in pieces] == sizes
@@ -267,7 +269,7 @@ def test_pieces_hold_all_cases_in_their_order():
 
 
 def test_stacked_cases_are_those_that_were_stacked():
-    cases = [disol.draw("elasticity", 0, index, resolution=16) for index in range(3)]
+    cases = [disol.draw("elasticity", 0, index, resolution=16, conventions="paper") for index in range(3)]
     batch = Case.stack(cases)
     assert np.array_equal(batch.inputs, np.stack([case.inputs for case in cases]))
     assert np.array_equal(batch.channel("fix_x")[1], cases[1].channel("fix_x"))
@@ -277,9 +279,9 @@ def test_stacked_cases_are_those_that_were_stacked():
 
 
 def other_cases():
-    drawn = disol.draw("heat", resolution=16)
-    yield "problem", disol.draw("poisson", resolution=16)
-    yield "grid", disol.draw("heat", resolution=32)
+    drawn = disol.draw("heat", resolution=16, conventions="paper")
+    yield "problem", disol.draw("poisson", resolution=16, conventions="paper")
+    yield "grid", disol.draw("heat", resolution=32, conventions="paper")
     yield "times", Case.from_arrays(drawn, times=[40])
     yield "number of the equation", Case.from_arrays(drawn, time_scale=0.5)
     yield "batch", Case.stack([drawn])
@@ -288,7 +290,7 @@ def other_cases():
 @pytest.mark.parametrize(("kind", "other"), list(other_cases()), ids=[kind for kind, _ in other_cases()])
 def test_cases_that_differ_are_not_stacked(kind, other):
     with pytest.raises(disol.DisolError, match=r"share problem, conventions, grid and times, got Case\(heat"):
-        Case.stack([disol.draw("heat", resolution=16), other])
+        Case.stack([disol.draw("heat", resolution=16, conventions="paper"), other])
 
 
 def test_cases_of_other_conventions_are_not_stacked():
@@ -312,18 +314,18 @@ def test_what_is_no_case_is_one_clear_error(cases, message):
 
 
 def test_cases_are_shown_in_a_line():
-    drawn = disol.draw("heat", 3, 4, shift="topology", resolution=16)
+    drawn = disol.draw("heat", 3, 4, shift="topology", resolution=16, conventions="paper")
     assert repr(drawn).startswith("Case(heat, 16 x 16, ")
     assert repr(drawn).endswith(f", seed 3, index 4, shift topology, 1 times to {drawn.times[0]:g} s)")
     batch, shared = batch_of("poisson", 2)
     for case in (
         drawn,
-        Case.from_arrays("poisson", **batch, **shared),
-        Case.from_arrays("poisson", device=CPU, **batch),
+        Case.from_arrays("poisson", **batch, **shared, conventions="paper"),
+        Case.from_arrays("poisson", device=CPU, **batch, conventions="paper"),
     ):
         assert len(repr(case)) < 150
         assert "\n" not in repr(case)
-    assert "batch of 2" in repr(Case.from_arrays("poisson", **batch))
+    assert "batch of 2" in repr(Case.from_arrays("poisson", **batch, conventions="paper"))
     assert len(repr(disol.solve_exact(Case.stack([drawn] * 5)))) < 300
 
 
@@ -332,20 +334,20 @@ def test_a_gpu_is_looked_for_if_there_is_a_batch(monkeypatch, problem):
     looked = []
     monkeypatch.setattr("disol.problems.solve.find_gpu", looked.append)
     terms = own_terms(problem) | ({"times": [2, 4]} if problem == "heat" else {})
-    case = disol.draw(problem, resolution=16)
-    disol.solve_exact(problem, **terms)
+    case = disol.draw(problem, resolution=16, conventions="paper")
+    disol.solve_exact(problem, **terms, conventions="paper")
     disol.solve_exact(case)
     assert looked == []  # neither for one case
     disol.solve_exact([case, case])
     disol.solve_exact(Case.stack([case, case]))
-    disol.solve_exact(problem, **terms | {"source": np.stack([terms["source"]] * 2)})
-    disol.solve_exact(problem, **terms | {"source": [lambda x, y: x, lambda x, y: y]})
+    disol.solve_exact(problem, **terms | {"source": np.stack([terms["source"]] * 2)}, conventions="paper")
+    disol.solve_exact(problem, **terms | {"source": [lambda x, y: x, lambda x, y: y]}, conventions="paper")
     disol.solve_exact(case, device="cpu")
     assert looked == ["auto"] * 4 + ["cpu"]
 
 
 def test_every_exact_solution_says_what_rounding_may_have_done_to_it():
-    cases = [disol.draw("elasticity", 0, index, resolution=16) for index in range(3)]
+    cases = [disol.draw("elasticity", 0, index, resolution=16, conventions="paper") for index in range(3)]
     single, batch = disol.solve_exact(cases[1]), disol.solve_exact(cases)
     assert isinstance(single.rounding_error, float)
     assert 1e-16 < single.rounding_error < 1e-13
@@ -365,7 +367,9 @@ def test_a_case_that_is_too_ill_conditioned_is_named(monkeypatch, device):
     domain, held = np.zeros((2, 5, 1, 20))
     for row, columns in enumerate((5, 8, 6, 20, 7)):
         domain[row, 0, :columns] = held[row, 0, columns - 1] = 1
-    case = Case.from_arrays("advection-diffusion-high", domain=domain, dirichlet=held, source=domain)
+    case = Case.from_arrays(
+        "advection-diffusion-high", domain=domain, dirichlet=held, source=domain, conventions="paper"
+    )
     with pytest.raises(disol.DisolError, match=r"^Case 3: The system is too ill-conditioned for double precision"):
         solve_case(case, device, at_any_size=True)
     with pytest.raises(disol.DisolError, match=r"^The system is too ill-conditioned"):
@@ -376,7 +380,7 @@ def test_a_case_that_is_too_ill_conditioned_is_named(monkeypatch, device):
 @pytest.mark.parametrize("device", [None, CPU])
 def test_a_solution_that_rounding_may_have_changed_notably_is_told_of(monkeypatch, device):
     monkeypatch.setattr("disol.fem.rounding.NOTABLE_ERROR", 1e-17)
-    cases = Case.stack([disol.draw("poisson", 0, index, resolution=16) for index in range(2)])
+    cases = Case.stack([disol.draw("poisson", 0, index, resolution=16, conventions="paper") for index in range(2)])
     with pytest.warns(UserWarning, match=r"^Case [01]: The system is ill-conditioned: rounding may have changed"):
         solve_case(cases, device, at_any_size=True)
     with pytest.warns(UserWarning, match=r"^The system is ill-conditioned"):

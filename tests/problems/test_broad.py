@@ -32,12 +32,12 @@ def digest(case) -> str:
 
 @pytest.fixture(scope="module")
 def broad():
-    return [disol.draw("poisson", 0, index, shift="broad") for index in range(MANY)]
+    return [disol.draw("poisson", 0, index, shift="broad", conventions="paper") for index in range(MANY)]
 
 
 @pytest.fixture(scope="module")
 def released():
-    return [disol.draw("poisson", 0, index, shift="released") for index in range(60)]
+    return [disol.draw("poisson", 0, index, shift="released", conventions="paper") for index in range(60)]
 
 
 PRINT_DIGESTS = """
@@ -50,7 +50,7 @@ for shift in ("released", "broad"):
 
 
 def test_a_case_is_the_same_in_any_process_and_any_order():
-    here = [digest(disol.draw(name, 7, index, shift=shift)) for shift in ("broad", "released")
+    here = [digest(disol.draw(name, 7, index, shift=shift, conventions="paper")) for shift in ("broad", "released")
             for name, index in (("poisson", 3), ("elasticity", 4), ("heat", 5))]  # fmt: skip
     elsewhere = subprocess.run([sys.executable, "-c", PRINT_DIGESTS], capture_output=True, text=True, check=True)
     assert elsewhere.stdout.split()[::-1] == here
@@ -60,7 +60,7 @@ def test_a_case_is_the_same_in_any_process_and_any_order():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_case_is_solvable_on_coarse_grids(name, shift):
     for index in range(20):
-        case = disol.draw(name, 3, index, shift=shift, resolution=32 if index % 2 else 16)
+        case = disol.draw(name, 3, index, shift=shift, resolution=32 if index % 2 else 16, conventions="paper")
         exact = disol.solve_exact(case)
         assert np.isfinite(exact.field).all()
         assert exact.amplitude > 0
@@ -70,7 +70,7 @@ def test_every_case_is_solvable_on_coarse_grids(name, shift):
 @pytest.mark.parametrize("shift", MIXED)
 @given(seed=SEEDS)
 def test_every_resolution_shows_the_same_case(shift, seed):
-    own, fine = (disol.draw("poisson", seed, shift=shift, resolution=side) for side in (64, 192))
+    own, fine = (disol.draw("poisson", seed, shift=shift, resolution=side, conventions="paper") for side in (64, 192))
     assert own.sketch["dirichlet"] == fine.sketch["dirichlet"]
     x, y = np.random.default_rng(0).random((2, 20))
     assert own.terms["source"](x, y) == pytest.approx(fine.terms["source"](x, y), rel=1e-12)
@@ -91,7 +91,7 @@ def test_every_resolution_shows_the_same_case(shift, seed):
     ],
 )
 def test_cases_are_those_that_models_were_trained_and_measured_on(problem, seed, index, shift, pixels, values):
-    case = disol.draw(problem, seed, index, shift=shift)
+    case = disol.draw(problem, seed, index, shift=shift, conventions="paper")
     assert {name: int((case.terms[name] != 0).sum()) for name in pixels} == pixels
     point = np.array([0.3]), np.array([0.6])
     assert {name: case.terms[name](*point)[0] for name in values} == pytest.approx(values, abs=1e-8)
@@ -169,9 +169,12 @@ def test_a_rough_source_is_never_the_tail_of_a_bump_far_away():
 
 
 def test_a_quarter_of_the_cases_is_the_training_distribution_and_some_are_all_shifts():
-    seen = [disol.draw("poisson", 0, index, shift="broad").inputs for index in range(80)]
+    seen = [disol.draw("poisson", 0, index, shift="broad", conventions="paper").inputs for index in range(80)]
     for shift, least, most in ((None, 0.12, 0.4), ("all", 0.05, 0.3)):
-        same = [(disol.draw("poisson", 0, index, shift=shift).inputs == case).all() for index, case in enumerate(seen)]
+        same = [
+            (disol.draw("poisson", 0, index, shift=shift, conventions="paper").inputs == case).all()
+            for index, case in enumerate(seen)
+        ]
         assert least < np.mean(same) < most
 
 
@@ -185,7 +188,7 @@ def test_the_named_shapes_are_never_drawn(broad):
 
 
 def test_a_body_is_clamped_and_loaded_in_one_direction_at_times_and_some_node_can_move():
-    cases = [disol.draw("elasticity", 0, index, shift="broad") for index in range(100)]
+    cases = [disol.draw("elasticity", 0, index, shift="broad", conventions="paper") for index in range(100)]
     clamped = [(case.terms["fix_x"] == case.terms["fix_y"]).all() for case in cases]
     assert 0.15 < np.mean(clamped) < 0.5
     absent = [[not case.terms[name].any() for name in ("force_x", "force_y")] for case in cases]
@@ -195,7 +198,7 @@ def test_a_body_is_clamped_and_loaded_in_one_direction_at_times_and_some_node_ca
 
 
 def test_source_and_initial_field_of_heat_are_not_always_equally_large():
-    cases = [disol.draw("heat", 0, index, shift="broad", resolution=32) for index in range(60)]
+    cases = [disol.draw("heat", 0, index, shift="broad", resolution=32, conventions="paper") for index in range(60)]
     largest = np.array([[case.channel(name).max() for name in ("source", "initial")] for case in cases])
     assert (largest.max(axis=1) > 0.9).all()
     assert (largest.min(axis=1) == 0).any()
@@ -232,7 +235,7 @@ def test_released_cases_have_the_coverage_the_hole_and_the_boundary_data_of_the_
 
 def test_released_bodies_have_small_holes_and_one_run_for_each_marker():
     for index in range(30):
-        case = disol.draw("elasticity", 0, index, shift="released")
+        case = disol.draw("elasticity", 0, index, shift="released", conventions="paper")
         assert 1 <= len(case.geometry.holes) <= 3
         assert 0.18 <= case.terms["domain"].mean() <= 0.45
         for name in ("fix_x", "fix_y", "force_x", "force_y"):
@@ -255,7 +258,7 @@ def test_released_bodies_have_small_holes_and_one_run_for_each_marker():
 )
 def test_a_mixture_has_no_size_and_stands_alone(asked, message):
     with pytest.raises(ValueError, match=message):
-        disol.draw("poisson", **asked)
+        disol.draw("poisson", **asked, conventions="paper")
 
 
 def test_a_mixture_draws_its_kinds_as_often_as_their_weights_say():
@@ -284,6 +287,6 @@ def test_a_constant_field_is_one_and_a_local_one_peaks_in_the_domain():
 
 
 def test_a_body_without_one_of_its_forces_can_be_shown():
-    case = disol.draw("elasticity", 0, 2, shift="broad", resolution=32)
+    case = disol.draw("elasticity", 0, 2, shift="broad", resolution=32, conventions="paper")
     assert not case.terms["force_x"].any()
     plt.close(case.plot())

@@ -1,5 +1,7 @@
 """Coefficients that change from pixel to pixel: closed forms, orders of convergence, another package, refusals."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import skfem
@@ -203,15 +205,17 @@ def test_materials_that_are_the_same_everywhere_are_a_number():
 
 def test_heat_of_four_times_the_capacity_takes_four_times_as_long_and_settles_at_the_same():
     given = strip(32) | {"source": strip(32)["domain"], "initial": strip(32)["domain"]}
-    heavy = disol.solve_exact("heat", **given, density=2.0, capacity=np.full((32, 32), 2.0), times=[8], **PHYSICAL)
+    materials: dict[str, Any] = {"density": 2.0, "capacity": np.full((32, 32), 2.0)}
+    unscaled = {"time_scale": 0.01, "source_strength": 3.0}  # both are 1 where a material is given
+    heavy = disol.solve_exact("heat", **given, **materials, **unscaled, times=[8], **PHYSICAL)
     light = disol.solve_exact("heat", **given, times=[2], **PHYSICAL)
     slow = disol.solve_exact("heat", **given, times=[8], time_scale=0.0025, **PHYSICAL)
     assert relative(heavy.field, slow.field) < 1e-11
     assert 1e-9 < relative(heavy.field, light.field) < 1e-3  # steps of another length, of second order
     split = np.ones((32, 32))
     split[:, 16:] = 4.0
-    late = disol.solve_exact("heat", **given, conductivity=split, time_scale=1.0, times=[400], **PHYSICAL)
-    steady = disol.solve_exact("poisson", **strip(32), source=3 * given["source"], diffusion=split, **PHYSICAL)
+    late = disol.solve_exact("heat", **given, conductivity=split, times=[400], **PHYSICAL)
+    steady = disol.solve_exact("poisson", **strip(32), source=given["source"], diffusion=split, **PHYSICAL)
     assert relative(late.field[0], steady.field) < 1e-6
 
 
@@ -260,7 +264,8 @@ ONES = np.ones((16, 16))
         ({"velocity": [ONES]}, r"velocity must have one value per pixel, shape \[2, 16, 16\]"),
         ({"diffusion": ONES, "conventions": "paper"}, 'Pass conventions="physical"'),
         ({"reaction": 1.0, "conventions": "paper"}, 'Pass conventions="physical"'),
-        ({"diffusion": ONES, "domain": np.ones((2, 16, 16))}, "diffusion per pixel is of one case, got a batch of 2"),
+        ({"diffusion": -np.ones((2, 16, 16)), "domain": np.ones((2, 16, 16))}, "Case 0: diffusion must be positive"),
+        ({"diffusion": np.ones((3, 16, 16)), "domain": np.ones((2, 16, 16))}, "equally many cases, .* 3 of diffusion"),
         ({"young": ONES}, "poisson has no 'young'. It takes .*velocity, reaction"),
     ],
 )  # fmt: skip
@@ -279,9 +284,8 @@ def test_ratios_of_poisson_are_refused_where_they_are_out_of_range_and_warned_of
         bar(poisson_ratio=np.full((32, 32), 0.48))
 
 
-def test_batches_and_networks_know_no_coefficients():
+def test_networks_know_no_coefficients():
     case = Case.from_arrays("poisson", **square(64), source=np.ones((64, 64)), diffusion=np.ones((64, 64)), **PHYSICAL)
-    with pytest.raises(DisolError, match="share their numbers, and diffusion"):
-        Case.stack([case, case])
-    with pytest.raises(DisolError, match="Networks know no diffusion of a case's own"):
-        disol.load("poisson").predict(case)
+    for asked in (case, [case, case]):
+        with pytest.raises(DisolError, match="Networks know no diffusion of a case's own"):
+            disol.load("poisson").predict(asked)

@@ -104,7 +104,7 @@ def test_markers_show_where_a_case_is_held_and_loaded() -> None:
         ({"dirichlet": {"left": np.nan}}, "dirichlet must be finite"),
         ({"dirichlet": {"left": "1/(x - x)"}}, "value holds NaN or infinite values"),
         ({"dirichlet": {}}, "dirichlet must map parts"),
-        ({"flux": {"left": 1}}, "dirichlet missing"),
+        ({"flux": {"left": 1}}, "is not held against a constant"),
         ({"dirichlet": {"left": 1}, "convection": {"right": 3}}, r"convection must be \(h, U_out\)"),
         ({"dirichlet": {"left": 1}, "convection": {"right": (-1, 3)}}, "h of convection must be positive"),
     ],

@@ -34,7 +34,7 @@ for problem, index in reversed([("poisson", 3), ("elasticity", 4), ("heat", 5)])
 
 
 def test_a_case_is_the_same_in_any_process_and_any_order():
-    here = [digest(disol.draw(name, 7, index, shift="all")) for name, index in
+    here = [digest(disol.draw(name, 7, index, shift="all", conventions="paper")) for name, index in
             (("poisson", 3), ("elasticity", 4), ("heat", 5))]  # fmt: skip
     elsewhere = subprocess.run([sys.executable, "-c", PRINT_DIGESTS], capture_output=True, text=True, check=True)
     assert elsewhere.stdout.split()[::-1] == here
@@ -44,7 +44,7 @@ def test_a_case_is_the_same_in_any_process_and_any_order():
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_every_drawn_case_is_solvable_and_its_channels_are_named(name, shift):
     for index in range(4):
-        case = disol.draw(name, seed=2, index=index, shift=shift, resolution=32)
+        case = disol.draw(name, seed=2, index=index, shift=shift, resolution=32, conventions="paper")
         assert case.inputs.dtype == np.float32
         assert case.inputs.shape == (len(case.channels), 32, 32)
         assert case.problem is disol.PROBLEMS[name]
@@ -59,7 +59,7 @@ def test_every_drawn_case_is_solvable_and_its_channels_are_named(name, shift):
 
 @given(seed=SEEDS, index=st.integers(0, 10**6), shift=st.sampled_from(["topology", "boundary", "source", "all"]))
 def test_every_poisson_case_vanishes_on_its_dirichlet_pixels_and_peaks_at_one(seed, index, shift):
-    case = disol.draw("poisson", seed, index, shift=shift, resolution=32)
+    case = disol.draw("poisson", seed, index, shift=shift, resolution=32, conventions="paper")
     exact = disol.solve_exact(case)
     assert not exact.field[0, case.terms["dirichlet"]].any()
     assert np.abs(exact.pattern).max() == pytest.approx(1.0)
@@ -68,7 +68,7 @@ def test_every_poisson_case_vanishes_on_its_dirichlet_pixels_and_peaks_at_one(se
 
 @given(seed=SEEDS)
 def test_elasticity_always_fixes_both_components_and_loads_some_free_node(seed):
-    case = disol.draw("elasticity", seed, shift="boundary", resolution=32)
+    case = disol.draw("elasticity", seed, shift="boundary", resolution=32, conventions="paper")
     for axis in "xy":
         fixed, force = case.terms[f"fix_{axis}"], case.terms[f"force_{axis}"]
         assert fixed.any()
@@ -81,7 +81,7 @@ def test_elasticity_always_fixes_both_components_and_loads_some_free_node(seed):
 
 @given(seed=SEEDS)
 def test_one_training_segment_covers_a_tenth_to_a_quarter_of_the_outer_loop(seed):
-    case = disol.draw("poisson", seed)
+    case = disol.draw("poisson", seed, conventions="paper")
     (segment,) = case.sketch["dirichlet"].segments
     assert 0.1 <= segment.length <= 0.25
     assert segment.curve == 0
@@ -91,7 +91,9 @@ def test_fragmented_boundaries_have_one_to_three_outer_segments_and_often_one_on
     outer, inner = [], []
     lengths = {0: [], 1: []}
     for index in range(200):
-        segments = disol.draw("poisson", 3, index, shift="boundary,topology").sketch["dirichlet"].segments
+        segments = (
+            disol.draw("poisson", 3, index, shift="boundary,topology", conventions="paper").sketch["dirichlet"].segments
+        )
         outer.append(sum(segment.curve == 0 for segment in segments))
         inner.append(sum(segment.curve == 1 for segment in segments))
         for segment in segments:
@@ -105,7 +107,10 @@ def test_fragmented_boundaries_have_one_to_three_outer_segments_and_often_one_on
 
 
 def test_holes_have_the_size_of_the_paper_and_some_are_concave():
-    holes = [disol.draw("poisson", 3, index, shift="topology", resolution=16).geometry.holes[0] for index in range(40)]
+    holes = [
+        disol.draw("poisson", 3, index, shift="topology", resolution=16, conventions="paper").geometry.holes[0]
+        for index in range(40)
+    ]
     extents = [np.ptp(hole.points, axis=0).max() for hole in holes]
     assert 0.1 < min(extents) < 0.18  # of points drawn in a box with a side from 0.2 to 0.4, rounded by a spline
     assert 0.33 < max(extents) <= 0.4
@@ -125,15 +130,18 @@ def test_holes_have_the_size_of_the_paper_and_some_are_concave():
 )
 def test_cases_are_those_that_shipped_models_know(problem, seed, index, shift, pixels, values):
     """Whoever changes what is drawn makes another training distribution: models and results have to be made anew."""
-    case = disol.draw(problem, seed, index, shift=shift)
+    case = disol.draw(problem, seed, index, shift=shift, conventions="paper")
     assert {name: int((case.terms[name] != 0).sum()) for name in pixels} == pixels
     point = np.array([0.3]), np.array([0.6])
     assert {name: case.terms[name](*point)[0] for name in values} == pytest.approx(values, abs=1e-8)
 
 
 def test_a_factor_changes_its_own_part_of_a_case_and_nothing_else():
-    plain = disol.draw("poisson", 4, 9)
-    changed = {name: disol.draw("poisson", 4, 9, shift=name) for name in ("topology", "boundary", "source")}
+    plain = disol.draw("poisson", 4, 9, conventions="paper")
+    changed = {
+        name: disol.draw("poisson", 4, 9, shift=name, conventions="paper")
+        for name in ("topology", "boundary", "source")
+    }
     unchanged = {"topology": [], "boundary": ["domain"], "source": ["domain", "dirichlet"]}
     for factor, names in unchanged.items():
         assert digest(changed[factor]) != digest(plain)
@@ -142,12 +150,15 @@ def test_a_factor_changes_its_own_part_of_a_case_and_nothing_else():
 
 
 def test_sizes_of_the_factors_can_be_given_as_numbers():
-    drawn = disol.draw("poisson", 0, 1, shift={"topology": 0.3, "boundary": 5, "source": 8})
+    drawn = disol.draw("poisson", 0, 1, shift={"topology": 0.3, "boundary": 5, "source": 8}, conventions="paper")
     assert drawn.shift == "topology=0.3,boundary=5,source=8"
     assert sum(segment.curve == 0 for segment in drawn.sketch["dirichlet"].segments) == 5
-    same = disol.draw("poisson", 0, 1, shift="topology=0.3,boundary=5,source=8")
+    same = disol.draw("poisson", 0, 1, shift="topology=0.3,boundary=5,source=8", conventions="paper")
     assert digest(same) == digest(drawn)
-    areas = [disol.draw("poisson", 0, 1, shift={"topology": size}).channel("domain").sum() for size in (0.1, 0.3, 0.5)]
+    areas = [
+        disol.draw("poisson", 0, 1, shift={"topology": size}, conventions="paper").channel("domain").sum()
+        for size in (0.1, 0.3, 0.5)
+    ]
     assert areas[0] > areas[2]
 
 
@@ -166,9 +177,11 @@ def test_a_shift_is_what_is_written_about_it(shift):
 
 
 def test_a_size_between_two_numbers_can_be_written():
-    drawn = disol.draw("poisson", 0, 1, shift={"topology": (0.2, 0.3), "boundary": (2, 4)}, resolution=32)
+    drawn = disol.draw(
+        "poisson", 0, 1, shift={"topology": (0.2, 0.3), "boundary": (2, 4)}, resolution=32, conventions="paper"
+    )
     assert drawn.shift == "topology=0.2..0.3,boundary=2..4"
-    assert digest(disol.draw("poisson", 0, 1, shift=drawn.shift, resolution=32)) == digest(drawn)
+    assert digest(disol.draw("poisson", 0, 1, shift=drawn.shift, resolution=32, conventions="paper")) == digest(drawn)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.uint8])
@@ -185,7 +198,7 @@ def test_the_size_of_a_factor_holds_whatever_it_stands_beside(shift):
 
 
 def test_a_named_shape_is_the_same_domain_whatever_the_seed():
-    first, second = (disol.draw("poisson", seed, shift="shape:Arrow+hole") for seed in (0, 1))
+    first, second = (disol.draw("poisson", seed, shift="shape:Arrow+hole", conventions="paper") for seed in (0, 1))
     assert (first.channel("domain") == second.channel("domain")).all()
     assert (first.channel("dirichlet") != second.channel("dirichlet")).any()
 
@@ -193,7 +206,7 @@ def test_a_named_shape_is_the_same_domain_whatever_the_seed():
 @pytest.mark.parametrize("name", ["poisson", "advection-diffusion-high", "heat"])
 def test_sources_fill_the_unit_interval_on_the_problems_own_grid(name):
     for index in range(5):
-        case = disol.draw(name, 1, index)
+        case = disol.draw(name, 1, index, conventions="paper")
         for channel in ("source", "initial"):
             if channel in case.channels:
                 values = case.channel(channel)[case.terms["domain"]]
@@ -213,7 +226,7 @@ def test_published_sources_are_scaled_over_nodes_or_gauss_points():
 
 
 def test_every_resolution_shows_the_same_source():
-    coarse, fine = (disol.draw("poisson", 5, 6, resolution=side) for side in (64, 256))
+    coarse, fine = (disol.draw("poisson", 5, 6, resolution=side, conventions="paper") for side in (64, 256))
     x, y = np.random.default_rng(0).random((2, 50))
     assert coarse.terms["source"](x, y) == pytest.approx(fine.terms["source"](x, y), rel=1e-14)
 
@@ -221,7 +234,10 @@ def test_every_resolution_shows_the_same_source():
 def test_solutions_at_two_resolutions_are_close():
     errors = []
     for index in range(6):
-        coarse, fine = (disol.solve_exact(disol.draw("poisson", 8, index, resolution=side)) for side in (64, 128))
+        coarse, fine = (
+            disol.solve_exact(disol.draw("poisson", 8, index, resolution=side, conventions="paper"))
+            for side in (64, 128)
+        )
         averaged = fine.pattern.reshape(1, 64, 2, 64, 2).mean(axis=(2, 4))
         both = coarse.domain & fine.domain.reshape(64, 2, 64, 2).all(axis=(1, 3))
         errors.append(np.linalg.norm((averaged - coarse.pattern)[0, both]) / np.linalg.norm(coarse.pattern[0, both]))
@@ -230,14 +246,14 @@ def test_solutions_at_two_resolutions_are_close():
 
 @pytest.mark.parametrize("shift", [None, "topology", "shape:arrow"])
 def test_a_changed_domain_leaves_the_geometry_of_its_case_as_it_was(shift):
-    case = disol.draw("poisson", 0, 1, shift=shift)
+    case = disol.draw("poisson", 0, 1, shift=shift, conventions="paper")
     before = case.terms["domain"].copy()
     case.terms["domain"][:] = False
     assert (case.geometry.mask(Grid(64, 64)) == before).all()
 
 
 def test_a_case_can_be_sent_to_another_process():
-    case = disol.draw("elasticity", 1, 1, resolution=32)
+    case = disol.draw("elasticity", 1, 1, resolution=32, conventions="paper")
     copy = pickle.loads(pickle.dumps(case))
     assert digest(copy) == digest(case)
     assert copy.channels == case.channels
@@ -245,7 +261,7 @@ def test_a_case_can_be_sent_to_another_process():
 
 
 def test_heat_asks_for_a_training_frame_and_its_channel_holds_it():
-    times = {disol.draw("heat", 0, index, resolution=16).terms["times"][0] for index in range(60)}
+    times = {disol.draw("heat", 0, index, resolution=16, conventions="paper").terms["times"][0] for index in range(60)}
     assert times == set(np.arange(2.0, 21.0, 2.0))
-    case = disol.draw("heat", 0, 3)
+    case = disol.draw("heat", 0, 3, conventions="paper")
     assert case.channel("time") == pytest.approx(case.terms["times"][0] / 20)

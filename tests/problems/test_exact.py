@@ -13,13 +13,13 @@ SCALAR = ["poisson", "advection-diffusion-low", "advection-diffusion-high"]
 
 
 def scalar_data(seed: int = 0, side: int = 24) -> dict:
-    case = disol.draw("poisson", seed, 1, shift="all", resolution=side)
+    case = disol.draw("poisson", seed, 1, shift="all", resolution=side, conventions="paper")
     rng = np.random.default_rng(seed)
     return {"domain": case.terms["domain"], "dirichlet": case.terms["dirichlet"], "source": rng.random((side, side))}
 
 
 def elasticity_data(seed: int = 0, side: int = 24) -> dict:
-    return disol.draw("elasticity", seed, 1, shift="all", resolution=side).terms
+    return disol.draw("elasticity", seed, 1, shift="all", resolution=side, conventions="paper").terms
 
 
 def transforms():
@@ -55,10 +55,10 @@ def test_solutions_are_linear_in_the_source(name, conventions):
 
 def test_displacements_are_linear_in_the_forces():
     data = elasticity_data()
-    whole = disol.solve_exact("elasticity", **data).nodes
+    whole = disol.solve_exact("elasticity", **data, conventions="paper").nodes
     nothing = np.zeros_like(data["force_x"])
-    from_x = disol.solve_exact("elasticity", **{**data, "force_y": nothing}).nodes
-    from_y = disol.solve_exact("elasticity", **{**data, "force_x": nothing}).nodes
+    from_x = disol.solve_exact("elasticity", **{**data, "force_y": nothing}, conventions="paper").nodes
+    from_y = disol.solve_exact("elasticity", **{**data, "force_x": nothing}, conventions="paper").nodes
     assert whole == pytest.approx(from_x + from_y, rel=1e-9, abs=1e-12)
 
 
@@ -75,8 +75,8 @@ def test_poisson_keeps_the_symmetries_of_the_square(move, rotation, conventions)
 def test_heat_keeps_the_symmetries_of_the_square(move, rotation):
     del rotation
     data = {**scalar_data(3), "initial": np.random.default_rng(5).random((24, 24))}
-    moved = disol.solve_exact("heat", **{name: move(array) for name, array in data.items()})
-    assert moved.field == pytest.approx(move(disol.solve_exact("heat", **data).field))
+    moved = disol.solve_exact("heat", **{name: move(array) for name, array in data.items()}, conventions="paper")
+    assert moved.field == pytest.approx(move(disol.solve_exact("heat", **data, conventions="paper").field))
 
 
 @pytest.mark.parametrize("conventions", ["paper", "published"])
@@ -108,8 +108,11 @@ def test_elasticity_keeps_the_symmetries_of_the_square_with_its_components(move,
         fix_y=move(data[fixes[1]]),
         force_x=move(forces[0]),
         force_y=move(forces[1]),
+        conventions="paper",
     )
-    expected = np.einsum("ij,jyx->iyx", rotation, move(disol.solve_exact("elasticity", **data).field))
+    expected = np.einsum(
+        "ij,jyx->iyx", rotation, move(disol.solve_exact("elasticity", **data, conventions="paper").field)
+    )
     assert moved.field == pytest.approx(expected, abs=1e-12)
 
 
@@ -118,9 +121,10 @@ def test_a_fixed_diagonal_breaks_the_mirror_symmetry_that_bilinear_squares_keep(
     mirrored = {name: array[:, ::-1] for name, array in data.items()}
     gaps = {}
     for element in ("q1", "p1"):
-        straight = disol.solve_exact("poisson", **data, element=element)
+        straight = disol.solve_exact("poisson", **data, element=element, conventions="paper")
         gaps[element] = np.abs(
-            disol.solve_exact("poisson", **mirrored, element=element).field - straight.field[..., ::-1]
+            disol.solve_exact("poisson", **mirrored, element=element, conventions="paper").field
+            - straight.field[..., ::-1]
         ).max()
     assert gaps["q1"] < 1e-12
     assert gaps["p1"] > 1e-6
@@ -134,15 +138,15 @@ def test_a_function_and_its_pixel_values_give_close_solutions(name):
     def source(x, y):
         return 1 + x * y
 
-    smooth = disol.solve_exact(name, **{**data, "source": source})
-    steps = disol.solve_exact(name, **{**data, "source": source(x, y)})
+    smooth = disol.solve_exact(name, **{**data, "source": source}, conventions="paper")
+    steps = disol.solve_exact(name, **{**data, "source": source(x, y)}, conventions="paper")
     assert np.linalg.norm(smooth.field - steps.field) < 0.01 * np.linalg.norm(smooth.field)
 
 
 def test_a_source_that_returns_one_number_is_constant():
     data = scalar_data()
-    constant = disol.solve_exact("poisson", **{**data, "source": lambda x, y: 2.0})
-    pixels = disol.solve_exact("poisson", **{**data, "source": np.full((24, 24), 2.0)})
+    constant = disol.solve_exact("poisson", **{**data, "source": lambda x, y: 2.0}, conventions="paper")
+    pixels = disol.solve_exact("poisson", **{**data, "source": np.full((24, 24), 2.0)}, conventions="paper")
     assert constant.field == pytest.approx(pixels.field)
 
 
@@ -153,7 +157,7 @@ def test_a_source_is_asked_only_where_the_domain_is():
     dirichlet[0, 4:] = True
     with np.errstate(all="raise"):
         exact = disol.solve_exact(
-            "poisson", domain=domain, dirichlet=dirichlet, source=lambda x, y: np.log(x - 0.1) + 3
+            "poisson", domain=domain, dirichlet=dirichlet, source=lambda x, y: np.log(x - 0.1) + 3, conventions="paper"
         )
     assert np.isfinite(exact.field).all()
 
@@ -168,7 +172,7 @@ def test_a_wide_grid_has_square_pixels_and_starts_at_the_origin():
     domain = np.ones((10, 30), dtype=bool)
     dirichlet = np.zeros_like(domain)
     dirichlet[:, 0] = True
-    exact = disol.solve_exact("poisson", domain=domain, dirichlet=dirichlet, source=source)
+    exact = disol.solve_exact("poisson", domain=domain, dirichlet=dirichlet, source=source, conventions="paper")
     # −U'' = 1 on [h, 3] with U(h) = 0 and U'(3) = 0
     length = 3 - 0.1
     assert exact.nodes[0, 5, -1] == pytest.approx(length**2 / 2)
@@ -188,7 +192,7 @@ def test_elastic_forces_do_not_grow_with_resolution_by_the_papers_convention():
 def test_pinned_beats_loaded():
     data = elasticity_data()
     both = {f"force_{axis}": np.where(data[f"fix_{axis}"], 3.0, data[f"force_{axis}"]) for axis in "xy"}
-    exact = disol.solve_exact("elasticity", **{**data, **both})
+    exact = disol.solve_exact("elasticity", **{**data, **both}, conventions="paper")
     h = 1 / len(data["domain"])
     free = np.stack([nodes_touching(data["domain"]) & ~nodes_touching(data[f"fix_{axis}"]) for axis in "xy"])
     load = np.where(free, h * np.stack([boundary_force(data[f"force_{axis}"]) for axis in "xy"]), 0.0)
@@ -229,7 +233,7 @@ def test_published_displacements_are_scaled_per_component_around_one_half():
 
 
 def test_heat_gives_the_frames_asked_for_and_starts_from_the_initial_field():
-    case = disol.draw("heat", 0, 2, resolution=32)
+    case = disol.draw("heat", 0, 2, resolution=32, conventions="paper")
     exact = disol.solve_exact(case, times=[0, 2, 50])
     assert exact.field.shape == (3, 1, 32, 32)
     assert exact.times == (0.0, 2.0, 50.0)
@@ -239,7 +243,7 @@ def test_heat_gives_the_frames_asked_for_and_starts_from_the_initial_field():
 
 
 def test_the_heat_amplitude_covers_twenty_seconds_whatever_is_asked_for():
-    case = disol.draw("heat", 0, 2, resolution=32)
+    case = disol.draw("heat", 0, 2, resolution=32, conventions="paper")
     amplitudes = {disol.solve_exact(case, times=times).amplitude for times in ([2.0], [50.0], [0.0, 20.0])}
     assert len(amplitudes) == 1
     every = disol.solve_exact(case, times=np.arange(0, 22, 2.0))
@@ -248,17 +252,25 @@ def test_the_heat_amplitude_covers_twenty_seconds_whatever_is_asked_for():
 
 def test_heat_tends_to_the_poisson_solution():
     data = scalar_data()
-    steady = disol.solve_exact("poisson", **data)
+    steady = disol.solve_exact("poisson", **data, conventions="paper")
     late = disol.solve_exact(
-        "heat", **data, initial=np.zeros((24, 24)), times=[400.0], time_scale=1.0, source_strength=1.0
+        "heat",
+        **data,
+        initial=np.zeros((24, 24)),
+        times=[400.0],
+        time_scale=1.0,
+        source_strength=1.0,
+        conventions="paper",
     )
     assert late.field[0] == pytest.approx(steady.field, rel=1e-8)
 
 
 def test_the_literal_reading_of_heat_is_steady_after_a_few_seconds():
     data = {**scalar_data(), "initial": np.ones((24, 24))}
-    literal = disol.solve_exact("heat", **data, times=[8.0, 50.0], time_scale=1.0, source_strength=1.0)
-    default = disol.solve_exact("heat", **data, times=[8.0, 50.0])
+    literal = disol.solve_exact(
+        "heat", **data, times=[8.0, 50.0], time_scale=1.0, source_strength=1.0, conventions="paper"
+    )
+    default = disol.solve_exact("heat", **data, times=[8.0, 50.0], conventions="paper")
     change = [np.abs(exact.field[0] - exact.field[1]).max() / exact.amplitude for exact in (literal, default)]
     assert change[0] < 0.01
     assert change[1] > 0.05
@@ -295,8 +307,13 @@ def test_the_published_conventions_reproduce_the_released_poisson_samples(releas
 def test_parameters_may_be_whole_numbers_lists_or_arrays():
     data = scalar_data()
     flows = [(1, 0), [1.0, 0.0], np.array([1, 0])]
-    fields = [disol.solve_exact("advection-diffusion-low", **data, diffusion=1, velocity=flow).field for flow in flows]
+    fields = [
+        disol.solve_exact("advection-diffusion-low", **data, diffusion=1, velocity=flow, conventions="paper").field
+        for flow in flows
+    ]
     assert (fields[0] == fields[1]).all()
     assert (fields[0] == fields[2]).all()
-    heat = disol.solve_exact("heat", **data, initial=np.ones((24, 24)), times=2, time_scale=1, source_strength=1)
+    heat = disol.solve_exact(
+        "heat", **data, initial=np.ones((24, 24)), times=2, time_scale=1, source_strength=1, conventions="paper"
+    )
     assert heat.field.shape == (1, 1, 24, 24)

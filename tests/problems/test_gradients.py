@@ -75,8 +75,8 @@ def require_slopes(problem: str | disol.Case, names: tuple[str, ...], data: dict
         ),
         ("elasticity", {"young": 7.0, "poisson_ratio": 0.3}),
         ("elasticity", {"young": SMOOTH, "poisson_ratio": SMOOTH / 5}),
-        ("heat", {"conductivity": SMOOTH, "density": 1.5, "capacity": SMOOTH.T}),
-        ("heat", {"conductivity": TENSOR, "density": SMOOTH}),
+        ("heat", {"conductivity": SMOOTH / 100, "density": 1.5, "capacity": SMOOTH.T}),
+        ("heat", {"conductivity": TENSOR / 100, "density": SMOOTH}),
     ],
 )
 def test_gradients_in_coefficients_of_drawn_cases_are_slopes(problem: str, data: dict[str, Any]) -> None:
@@ -243,3 +243,17 @@ def test_what_has_no_gradient_is_refused() -> None:
             disol.solve_adjoint(wrong, wrong.field)
     with pytest.raises(disol.DisolError, match="Factors are kept of one case on the true boundary only"):
         disol.solve_exact(pixels, keep_factors=True)
+
+
+def test_gradients_are_in_the_users_units_of_length_and_in_body_forces() -> None:
+    parts: dict[str, Any] = {"dirichlet": {"left": 1.0}, "flux": {"hole1": 5.0}, "convection": {"top": (3.0, 20.0)}}
+    sized = plate(**parts, source=SMOOTH, diffusion=SMOOTH, velocity=np.array([3.0, 4.0]), reaction=2.0, size=2.5)
+    require_slopes("advection-diffusion-high", ("source", "diffusion", "velocity", "reaction"), sized)
+    found = disol.solve_exact("advection-diffusion-high", **sized)
+    weights = np.random.default_rng(0).standard_normal(found.field.shape)
+    moved = disol.solve_exact("advection-diffusion-high", **{**sized, "flux": {"hole1": 6.0}})
+    gradient = disol.solve_adjoint(found, weights, of="flux")["flux"]["hole1"]  # the solution is linear in fluxes
+    assert gradient == pytest.approx(float((weights * (moved.field - found.field)).sum()), rel=1e-9)
+    held = plate(fix_x={"left": 0}, fix_y={"left": 0}, size=2.5)
+    require_slopes("elasticity", ("body_force",), {**held, "body_force": np.array([1.0, 2.0])})
+    require_slopes("elasticity", ("body_force",), {**held, "body_force": np.stack([SMOOTH, SMOOTH.T])})

@@ -86,8 +86,10 @@ def test_the_energy_of_poisson_is_that_of_its_gradient():
     side = 64
     domain, held = np.ones((side, side)), np.zeros((side, side))
     held[:, [0, -1]] = 1  # a held pixel holds the nodes at both of its sides
-    system = disol.system("poisson", domain=domain, dirichlet=held, source=np.ones((side, side)))
-    exact = disol.solve_exact("poisson", domain=domain, dirichlet=held, source=np.ones((side, side)))
+    system = disol.system("poisson", domain=domain, dirichlet=held, source=np.ones((side, side)), conventions="paper")
+    exact = disol.solve_exact(
+        "poisson", domain=domain, dirichlet=held, source=np.ones((side, side)), conventions="paper"
+    )
     width = 1 - 2 / side
     assert system.energy(exact.nodes) == pytest.approx(width**3 / 24, rel=1e-3)
 
@@ -103,9 +105,9 @@ def test_a_transient_system_is_one_step_of_backward_euler():
 
 def test_data_by_name_and_numbers_of_the_equation_are_those_of_solve_exact():
     case = drawn("poisson")
-    given = disol.system("poisson", **case.terms)
+    given = disol.system("poisson", **case.terms, conventions="paper")
     assert np.array_equal(given.matrix.toarray(), disol.system(case).matrix.toarray())
-    assert disol.system("poisson", **case.terms, diffusion=3.0).matrix.toarray() == pytest.approx(
+    assert disol.system("poisson", **case.terms, diffusion=3.0, conventions="paper").matrix.toarray() == pytest.approx(
         3 * given.matrix.toarray()
     )
     published = disol.system("poisson", **case.terms, conventions="published")
@@ -142,7 +144,7 @@ def test_values_of_pixels_are_not_taken_for_those_of_nodes():
 @pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-low", "advection-diffusion-high"])
 def test_a_weight_makes_the_matrix_symmetric_but_for_the_discretisation(problem):
     def asymmetry(side, weighted):
-        case = disol.draw(problem, 3, 1, resolution=side)
+        case = disol.draw(problem, 3, 1, resolution=side, conventions="paper")
         system = disol.system(case)
         weight = system.to_vector(case.problem.symmetriser(case.grid)[None]) if weighted else np.ones(len(system.load))
         matrix = sparse.diags_array(weight) @ system.matrix

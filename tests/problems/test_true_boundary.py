@@ -24,7 +24,7 @@ def test_drawn_cases_are_near_the_solution_on_a_fine_grid_and_pixels_are_not(shi
     for index in range(5):
         case = disol.draw("poisson", 2, index, shift=shift, **PHYSICAL)
         pixels, reference = (
-            disol.solve_exact(disol.draw("poisson", 2, index, shift=shift)).field,
+            disol.solve_exact(disol.draw("poisson", 2, index, shift=shift, conventions="paper")).field,
             solve_finer(case, 4)[0],
         )
         errors.append([relative(disol.solve_exact(case).field, reference), relative(pixels, reference)])
@@ -59,7 +59,7 @@ def test_a_polygon_is_held_on_a_range_of_its_own_length(tmp_path):
     assert errors[64] < 2e-3
     assert errors[32] / errors[64] > 3
     assert errors[64] / errors[128] > 3
-    pixels = disol.solve_exact(disol.read_case("poisson", path, **terms))
+    pixels = disol.solve_exact(disol.read_case("poisson", path, **terms, conventions="paper"))
     assert relative(pixels.field[0], solution.field[0, ::2, ::2][:64, :64]) > 0.03
 
 
@@ -79,7 +79,7 @@ def test_a_picture_is_traced_between_its_pixels(tmp_path):
     x, y = case.grid.pixel_centres()
     exact = (radius**2 - (x - 0.503) ** 2 - (y - 0.4971) ** 2) / 4 * case.domain
     assert relative(disol.solve_exact(case).field[0], exact) < 5e-3
-    pixels = disol.solve_exact(disol.read_case("poisson", tmp_path / "disc.png", source="1"))
+    pixels = disol.solve_exact(disol.read_case("poisson", tmp_path / "disc.png", source="1", conventions="paper"))
     assert relative(pixels.field[0], exact) > 0.05
     half = disol.read_case("poisson", tmp_path / "half.png", source="1", **PHYSICAL)
     ((segment,),) = (markers.segments for markers in half.sketch["dirichlet"])
@@ -199,11 +199,12 @@ def test_the_system_of_a_case_shows_its_matrix():
     assert np.linalg.eigvalsh(system.matrix.toarray()).min() > 0
 
 
-def test_what_true_boundaries_cannot_do_yet_is_refused_in_one_line(tmp_path):
+def test_what_true_boundaries_cannot_do_is_refused_in_one_line(tmp_path):
     case = disol.draw("poisson", 2, 0, resolution=32, **PHYSICAL)
-    pixels = disol.solve_exact(disol.draw("poisson", 2, 0, resolution=32))
+    pixels = disol.solve_exact(disol.draw("poisson", 2, 0, resolution=32, conventions="paper"))
     attempts = {
-        "are solved one at a time, got a batch of 2": lambda: disol.solve_exact([case, case]),
+        "are solved on a CPU, got device 'cuda'": lambda: disol.solve_exact([case, case], device="cuda"),
+        "Conventions on pixels are paper and published": lambda: case.on_pixels("physical"),
         "are q1, got 'p1'": lambda: disol.solve_exact(case, element="p1"),
         "Use disol.system": case.system,
         "Files hold cases on pixels": lambda: generate("poisson", 2, tmp_path / "x.h5", **PHYSICAL),
@@ -215,3 +216,90 @@ def test_what_true_boundaries_cannot_do_yet_is_refused_in_one_line(tmp_path):
         with pytest.raises(DisolError, match=message) as raised:
             attempt()
         assert len(str(raised.value).splitlines()) == 1
+
+
+def test_problems_are_on_their_true_boundary_unless_told_and_those_without_a_form_on_pixels():
+    domain, left, _ = rectangle(32)
+    terms = {"domain": domain, "dirichlet": left, "source": domain}
+    assert disol.draw("poisson", resolution=32).boundary == "true"
+    assert disol.read_case("poisson", "star", resolution=32).boundary == "true"
+    assert Case.from_arrays("poisson", **terms).boundary == "edges"
+    found = disol.solve_exact("poisson", **terms)
+    assert np.array_equal(found.field, disol.solve_exact("poisson", **terms, **PHYSICAL).field)
+    assert disol.system("poisson", **terms).residual(disol.system("poisson", **terms).solve().values).max() < 1e-12
+    assert np.abs(found.field - disol.solve_exact("poisson", **terms, conventions="paper").field).max() > 1e-3
+
+    class Doubled(type(disol.PROBLEMS["poisson"])):
+        """Its element matrix is its own, and the form that it inherits is not."""
+
+        def element_matrix(self, element, conventions):
+            return 2 * super().element_matrix(element, conventions)
+
+    own = Doubled("doubled", "−2 ΔU = f", resolution=32)
+    assert disol.draw(own).boundary == "pixels"
+    halved = disol.solve_exact(own, **terms).nodes
+    assert halved == pytest.approx(disol.solve_exact("poisson", **terms, conventions="paper").nodes / 2)
+    with pytest.raises(DisolError, match="doubled knows only the conventions 'paper', 'published', got 'physical'"):
+        disol.draw(own, **PHYSICAL)
+
+
+def test_numbers_beyond_doubles_are_refused_in_one_line():
+    domain, left, _ = rectangle(32)
+    terms = {"domain": domain, "dirichlet": left, "source": domain}
+    heat = {**terms, "initial": domain}
+    attempts = {
+        "The solution underflows": ("poisson", {**terms, "diffusion": 1e300, "source": 1e-20 * domain}),
+        "The solution overflows": ("poisson", {**terms, "diffusion": 1e-310}),
+        "The system overflows": ("poisson", {**terms, "diffusion": 1.7e308, "velocity": (1e308, 1e308)}),
+        "The load overflows": ("poisson", {"domain": domain, "dirichlet": {"left": 1e300}, "diffusion": 1e10}),
+        "The load underflows": ("heat", {**heat, "time_scale": 1e-250, "source_strength": 1e-110}),
+    }
+    for message, (problem, data) in attempts.items():
+        with pytest.raises(DisolError, match=message) as raised:
+            disol.solve_exact(problem, **data)
+        assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("island", "at_least", "at_most"), [(1.0, 0.0, 1e-12), (1e10, 1e-6, 1e-3)])
+def test_steps_of_time_are_no_further_off_than_they_say(island, at_least, at_most):
+    domain, left = np.zeros((2, 10, 10))
+    domain[1:-1, 1:-1], left[1:-1, 1], conductivity = 1, 1, np.ones((10, 10))
+    conductivity[3:7, 3:7] = island
+    terms = {"domain": domain, "dirichlet": left, "source": domain, "initial": 0 * domain}
+    case = Case.from_arrays("heat", **terms, conductivity=conductivity)
+    system, share, largest = cut_system(case), np.longdouble(2) * (1 - np.sqrt(np.longdouble(0.5))), 0.0
+    stiffness, mass = (np.longdouble(matrix.toarray()) for matrix in (system.matrix, system.mass))
+    momentum, ahead = np.zeros(len(mass), dtype=np.longdouble), np.sqrt(np.longdouble(2)) + 1
+    for number, frame in enumerate(system.march_and_estimate(terms["initial"], 2.0, 5)):
+        inner = 8 if number == 0 else 1
+        inverse = inverted(mass + share / inner * stiffness)
+        for _ in range(inner):
+            load = share / inner * system.load
+            middle = inverse @ (momentum + load)
+            values = inverse @ (momentum + ahead * (mass @ middle - momentum) + load)
+            momentum = mass @ values
+        largest = max(largest, np.abs(values).max())
+        assert np.abs(frame.values[:, 0] - values).max() <= frame.rounding_error * largest
+    assert at_least <= frame.rounding_error <= at_most
+
+
+def inverted(matrix):
+    """Invert by elimination, in long doubles, which NumPy's LAPACK does not know."""
+    rows = np.concatenate([matrix, np.eye(len(matrix), dtype=np.longdouble)], axis=1)
+    for place in range(len(matrix)):
+        rows[place] /= rows[place, place]
+        others = np.arange(len(matrix)) != place
+        rows[others] -= rows[others, place, None] * rows[place]
+    return rows[:, len(matrix) :]
+
+
+def test_a_march_tells_what_rounding_may_have_changed():
+    domain, left = np.zeros((2, 10, 10))
+    domain[1:-1, 1:-1], left[1:-1, 1], conductivity = 1, 1, np.ones((10, 10))
+    conductivity[3:7, 3:7] = 1e10
+    terms = {"domain": domain, "dirichlet": left, "source": domain, "initial": domain}
+    with pytest.warns(UserWarning, match="The system is ill-conditioned"):
+        *_, last = disol.system("heat", **terms, conductivity=conductivity).march(1.0, 2.0, 10)
+    with pytest.warns(UserWarning, match="The system is ill-conditioned"):
+        found = disol.solve_exact("heat", **terms, conductivity=conductivity)
+    assert found.rounding_error == pytest.approx(last.rounding_error, rel=0.1)

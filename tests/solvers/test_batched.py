@@ -200,7 +200,10 @@ def hostile_systems(side=33):
     held[0, 0] = 1
     pulled = np.roll(held, -1, axis=(0, 1))
     terms = {"fix_x": held, "fix_y": held, "force_x": pulled, "force_y": 2 * pulled}
-    return [Case.from_arrays("elasticity", domain=domain, **terms).system() for domain in (block, corridor)]
+    return [
+        Case.from_arrays("elasticity", domain=domain, **terms, conventions="paper").system()
+        for domain in (block, corridor)
+    ]
 
 
 @pytest.mark.parametrize("precision", [torch.float64, torch.float32])
@@ -247,7 +250,9 @@ def flow(*columns):
     domain, held = np.zeros((2, len(columns), 1, 20))
     for row, last in enumerate(columns):
         domain[row, 0, :last] = held[row, 0, last - 1] = 1
-    return Case.from_arrays("advection-diffusion-high", domain=domain, dirichlet=held, source=domain).system()
+    return Case.from_arrays(
+        "advection-diffusion-high", domain=domain, dirichlet=held, source=domain, conventions="paper"
+    ).system()
 
 
 def test_a_case_that_is_too_ill_conditioned_is_refused_by_its_number():

@@ -17,7 +17,9 @@ STEPS = [0, 3, 25, 10]
 
 @pytest.fixture(scope="module")
 def heat():
-    cases = [draw("heat", 2, index, resolution=32, shift="all" if index else None) for index in range(3)]
+    cases = [
+        draw("heat", 2, index, resolution=32, shift="all" if index else None, conventions="paper") for index in range(3)
+    ]
     systems = [case.system() for case in cases]
     return systems, np.stack([system.solve(STEPS) for system in systems])
 

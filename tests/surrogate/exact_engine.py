@@ -52,7 +52,7 @@ def exact_model(folder, problem, conventions="paper", resolution=32, error=None)
 
 def own_terms(problem, index=0, resolution=32, sign=1.0):
     """Terms of a drawn case as a user would give them: every source one value per pixel, of any size and sign."""
-    case = disol.draw(problem, 5, index, resolution=resolution)
+    case = disol.draw(problem, 5, index, resolution=resolution, conventions="paper")
     x, y = np.meshgrid(np.arange(resolution) + 0.5, np.arange(resolution) + 0.5)
     terms = dict(case.terms)
     if "source" in terms:

@@ -168,7 +168,7 @@ class Halves(torch.nn.Module):
 
 
 def test_a_network_of_ones_own_is_loaded_with_its_problem_and_verified(tmp_path):
-    network, case = Halves(3, 1), disol.draw("poisson")
+    network, case = Halves(3, 1), disol.draw("poisson", conventions="paper")
     with pytest.raises(ValueError, match=r"Halves does not say what it solves\. Pass its problem too"):
         disol.load(network)
     with pytest.raises(ValueError, match="Halves must map"):

@@ -58,7 +58,7 @@ def test_a_verified_prediction_is_the_prediction(tmp_path, problem, conventions)
 @pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high"])
 def test_errors_from_pixel_to_pixel_hardly_change_sizes(tmp_path, monkeypatch, problem):
     model, terms = exact_model(tmp_path, problem, error=rough), own_terms(problem)
-    exact = disol.solve_exact(problem, **terms).field
+    exact = disol.solve_exact(problem, **terms, conventions="paper").field
     smooth = abs(scale(model.predict(**terms).field, exact) - 1)
     # The projection of least energy error, if p were smooth.
     monkeypatch.setattr(prediction, "projected_sizes", partial(prediction.projected_sizes, smoothings=0))
@@ -68,7 +68,7 @@ def test_errors_from_pixel_to_pixel_hardly_change_sizes(tmp_path, monkeypatch, p
 
 def test_sizes_are_accurate_where_advection_all_but_cancels_the_energy_of_diffusion(monkeypatch):
     model = disol.load("advection-diffusion-high", device="cpu")
-    cases = [disol.draw("advection-diffusion-high", 1, index) for index in range(8)]
+    cases = [disol.draw("advection-diffusion-high", 1, index, conventions="paper") for index in range(8)]
     exact = [disol.solve_exact(case).field for case in cases]
 
     def worst():
@@ -83,7 +83,7 @@ def test_sizes_are_accurate_where_advection_all_but_cancels_the_energy_of_diffus
 def test_all_frames_of_heat_have_the_size_of_the_first_step(tmp_path):
     model, terms = exact_model(tmp_path, "heat", error=np.sqrt), own_terms("heat")
     terms |= {"source": np.abs(terms["source"]), "initial": np.abs(terms["initial"])}
-    case = Case.from_arrays("heat", **terms)
+    case = Case.from_arrays("heat", **terms, conventions="paper")
     shapes = prediction.predict_shapes(model.engine, case, model.normalisation, [2.0, 14.0, 26.0])[0, 0].numpy()
     predicted = model.predict(**terms | {"times": [2, 14, 26]}).field
     sizes = [scale(frame, shape) for frame, shape in zip(predicted, shapes, strict=True)]
@@ -94,7 +94,7 @@ def test_all_frames_of_heat_have_the_size_of_the_first_step(tmp_path):
 def test_a_prediction_starts_from_the_initial_field_itself(tmp_path):
     terms = own_terms("heat") | {"times": [4, 0]}
     predicted = exact_model(tmp_path, "heat", error=np.sqrt).predict(**terms)
-    assert np.array_equal(predicted.field[1], disol.solve_exact("heat", **terms).field[1])
+    assert np.array_equal(predicted.field[1], disol.solve_exact("heat", **terms, conventions="paper").field[1])
 
 
 @pytest.mark.parametrize("factor", [-3.0, 1e-200, 1e30])

@@ -81,7 +81,7 @@ def test_only_sources_that_change_sign_take_two_predictions(tmp_path, prediction
     x = np.interp(x, [x[terms["domain"]].min(), x[terms["domain"]].max()], [-1, 1])  # on the domain from -1 to 1
     own = {"signed": x, "mostly positive": x + 0.8, "nearly positive": x + 0.97}
     terms["source"] = own.get(source, np.full((32, 32), source))
-    exact = disol.solve_exact("poisson", **terms)
+    exact = disol.solve_exact("poisson", **terms, conventions="paper")
     assert relative(exact_model(tmp_path, "poisson").verify(**terms).prediction.field, exact.field) < 1e-3
     assert len(predictions) == expected
 
@@ -102,7 +102,7 @@ def test_a_force_along_one_axis_reaches_the_network_as_one_or_minus_one(tmp_path
     terms = own_terms("elasticity")
     terms |= {axis: 0 * terms[axis] for axis in ("force_x", "force_y")} | {name: sign * np.abs(terms[name])}
     verified = exact_model(tmp_path, "elasticity").verify(**terms)
-    assert relative(verified.exact.field, disol.solve_exact("elasticity", **terms).field) < 1e-9
+    assert relative(verified.exact.field, disol.solve_exact("elasticity", **terms, conventions="paper").field) < 1e-9
     (channels,) = predictions
     assert set(np.unique(channels[3:])) == {0.0, sign}
 
@@ -175,7 +175,7 @@ def test_terms_without_a_batch_axis_are_shared(tmp_path):
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
 def test_drawn_cases_are_predicted_from_their_own_channels(tmp_path, predictions, problem):
     model = exact_model(tmp_path, problem, resolution=16)
-    case = disol.draw(problem, 0, 1, resolution=16)
+    case = disol.draw(problem, 0, 1, resolution=16, conventions="paper")
     verified = model.verify(case)
     assert np.array_equal(predictions[-1], case.inputs)  # not scaled again, though a coarse grid misses their maximum
     predicted = model.predict_pattern(case.inputs[None])[0]
@@ -192,7 +192,10 @@ def test_a_list_of_drawn_cases_is_a_loop_of_them(tmp_path, predictions, problem)
     times = {"times": [4.0]} if problem == "heat" else {}
     cases = [
         replace(case, terms={**case.terms, **times})
-        for case in (disol.draw(problem, 0, 1, resolution=16), disol.draw(problem, 0, 2, resolution=16))
+        for case in (
+            disol.draw(problem, 0, 1, resolution=16, conventions="paper"),
+            disol.draw(problem, 0, 2, resolution=16, conventions="paper"),
+        )
     ]
     batch = model.verify(cases)
     asked = predictions if problem != "heat" else [inputs for inputs in predictions if inputs[-1].max() == 4 / 20]
@@ -205,7 +208,7 @@ def test_a_list_of_drawn_cases_is_a_loop_of_them(tmp_path, predictions, problem)
 
 def test_displacements_are_the_multiple_of_the_pattern_nearest_to_the_solution(tmp_path):
     terms = own_terms("elasticity", sign=1.0)
-    exact = disol.solve_exact("elasticity", **terms).field
+    exact = disol.solve_exact("elasticity", **terms, conventions="paper").field
     verified = exact_model(tmp_path, "elasticity", error=wavy).verify(**terms)
     least = relative(best_multiple(verified.prediction.field, exact), exact)
     assert least > 0.01
@@ -214,7 +217,7 @@ def test_displacements_are_the_multiple_of_the_pattern_nearest_to_the_solution(t
 
 
 def test_a_drawn_source_is_scaled_with_an_initial_field_of_ones_own(tmp_path):
-    case, own = disol.draw("heat", resolution=32), {"initial": np.full((32, 32), 7.0)}
+    case, own = disol.draw("heat", resolution=32, conventions="paper"), {"initial": np.full((32, 32), 7.0)}
     verified = exact_model(tmp_path, "heat").verify(case, **own)
     assert relative(verified.exact.field, disol.solve_exact(case, **own).field) < 1e-9
 
@@ -225,7 +228,7 @@ def test_other_resolutions_and_oblong_grids_are_used_with_a_warning(tmp_path):
     model = exact_model(tmp_path, "poisson")
     with pytest.warns(UserWarning, match="trained on 32 x 32 grids, got 20 x 31"):
         verified = model.verify(**terms)
-    assert relative(verified.prediction.field, disol.solve_exact("poisson", **terms).field) < 0.02
+    assert relative(verified.prediction.field, disol.solve_exact("poisson", **terms, conventions="paper").field) < 0.02
 
 
 def test_times_after_the_trained_ones_are_solved_with_a_warning(tmp_path):
@@ -238,7 +241,9 @@ def test_times_after_the_trained_ones_are_solved_with_a_warning(tmp_path):
 def test_heat_starts_from_the_initial_field_itself(tmp_path):
     terms = own_terms("heat") | {"times": [0]}
     verified = exact_model(tmp_path, "heat", error=wavy).verify(**terms)
-    assert np.allclose(verified.prediction.field, disol.solve_exact("heat", **terms).field, rtol=1e-6)
+    assert np.allclose(
+        verified.prediction.field, disol.solve_exact("heat", **terms, conventions="paper").field, rtol=1e-6
+    )
 
 
 def test_heat_takes_its_amplitude_over_20_s_whatever_is_asked_for(tmp_path):
@@ -271,7 +276,7 @@ def test_a_frame_of_heat_is_the_same_whatever_else_is_asked_for(tmp_path, predic
 
 
 def solve_heat(**terms):
-    return disol.solve_exact("heat", **terms)
+    return disol.solve_exact("heat", **terms, conventions="paper")
 
 
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
@@ -308,7 +313,7 @@ def cut_plate(problem):
 @pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high", "elasticity", "heat"])
 def test_size_and_error_are_known_where_a_domain_hangs_by_a_pixel(tmp_path, problem):
     terms = cut_plate(problem)
-    exact = disol.solve_exact(problem, **terms)
+    exact = disol.solve_exact(problem, **terms, conventions="paper")
     verified = exact_model(tmp_path, problem, error=lambda pattern: pattern[..., ::-1, :] + 0.1).verify(**terms)
     error = relative(verified.prediction.field, exact.field)
     assert error > 0.1
@@ -319,7 +324,7 @@ def test_size_and_error_are_known_where_a_domain_hangs_by_a_pixel(tmp_path, prob
 @pytest.mark.parametrize("problem", SIGNED)
 def test_the_parts_of_a_load_are_sized_together(tmp_path, problem):
     model, terms = exact_model(tmp_path, problem, error=np.sqrt), own_terms(problem) | TIMES.get(problem, {})
-    exact = disol.solve_exact(problem, **terms).field
+    exact = disol.solve_exact(problem, **terms, conventions="paper").field
     loads = [name for name in ("source", "initial") if name in terms]
     sides = [terms | {name: sign * np.maximum(sign * terms[name], 0) for name in loads} for sign in (1, -1)]
     apart = sum(model.verify(**side).prediction.field for side in sides)

@@ -40,7 +40,7 @@ def test_a_moved_case_has_the_moved_solution(problem: str, conventions: str, ind
 
 def test_a_mirrored_case_of_advection_has_another_solution() -> None:
     problem = "advection-diffusion-high"
-    case = solved(problem, "paper", draw(problem, 7, 0, resolution=SIDE).inputs)
+    case = solved(problem, "paper", draw(problem, 7, 0, resolution=SIDE, conventions="paper").inputs)
     moved = Symmetries.of(PROBLEMS[problem], PAPER, SIDE, "cpu", SQUARE_GROUP).apply(case, torch.tensor([1]))
     assert (solved(problem, "paper", moved["inputs"][0].numpy())["target"] - moved["target"]).abs().max() > 1e-2
     for name in ("advection-diffusion-low", problem):

@@ -12,7 +12,7 @@ TIMES = (2.0, 8.0, 20.0)
 
 def drawn(problem: str, **options) -> Case:
     """A case of 24 x 24; of a transient problem at three times."""
-    case = disol.draw(problem, 3, resolution=24, shift="topology", **options)
+    case = disol.draw(problem, 3, resolution=24, shift="topology", **options, conventions="paper")
     return case if case.times is None else Case.from_arrays(case, times=TIMES)
 
 

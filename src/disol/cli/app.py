@@ -27,7 +27,10 @@ app = typer.Typer(
 
 # What several commands take.
 ProblemName = Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")]
-ConventionsName = Annotated[str, typer.Option(help="paper or published.")]
+ConventionsName = Annotated[str, typer.Option(help="physical (on the true boundary), or on pixels paper or published.")]
+PixelConventionsName = Annotated[
+    str, typer.Option(help="paper or published: networks learn pixels. Files hold no cases by physical.")
+]
 DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
 Resolution = Annotated[int | None, typer.Option(help="Pixels along a side.")]
 Seed = Annotated[int, typer.Option(help="Which sequence of cases.")]

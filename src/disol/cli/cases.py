@@ -1,6 +1,7 @@
 """Commands about cases: list problems, draw one case, generate many, look into files of them."""
 
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 from disol.cli.app import (
     ConventionsName,
     DeviceName,
+    PixelConventionsName,
     ProblemName,
     Resolution,
     Seed,
@@ -49,7 +51,7 @@ def draw(
         ),
     ] = None,
     resolution: Resolution = None,
-    conventions: ConventionsName = "paper",
+    conventions: ConventionsName = "physical",
     element: Annotated[str, typer.Option(help="q1 or p1.")] = "q1",
     alpha: Annotated[float, typer.Option(help="How closely the outline hugs its points, 0 to 1.")] = 0.8,
     out: Annotated[Path, typer.Option(help="Where to write: a picture (.png, .pdf, .svg) or arrays (.npz).")] = Path(
@@ -67,7 +69,9 @@ def draw(
     started = time.perf_counter()
     case = Case.draw(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)
     drawn = time.perf_counter()
-    solution = solve_exact(case, element=element, times=None if case.times is None else SHOWN_TIMES)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        solution = solve_exact(case, element=element, times=None if case.times is None else SHOWN_TIMES)
     solved = time.perf_counter()
     if out.suffix == ".npz":
         solution.save(out)
@@ -86,6 +90,8 @@ def draw(
             ("written", str(out)),
         ]
     )
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        tell(message, "note")
 
 
 def generate(
@@ -94,7 +100,7 @@ def generate(
     out: Annotated[Path, typer.Option(help="The HDF5 file to write.")],
     seed: Seed = 0,
     shift: Annotated[str | None, typer.Option(help="As for draw, or 'shapes': all named shapes in turn.")] = None,
-    conventions: ConventionsName = "paper",
+    conventions: PixelConventionsName = "paper",
     resolution: Resolution = None,
     device: DeviceName = "auto",
     workers: Annotated[int | None, typer.Option(help="Processes that draw; one per core unless given.")] = None,

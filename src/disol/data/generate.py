@@ -93,7 +93,8 @@ def generate(
     progress   show a progress bar, in a terminal or a notebook
     scheduler  address of a Dask cluster, whose workers then draw instead of processes here
 
-    `shift` is as for `draw`, or "shapes": the cases take the named shapes with holes in turn.
+    `shift` is as for `draw`, or "shapes": the cases take the named shapes with holes in turn. Networks learn pixels, so
+    `conventions` are "paper" or "published", and a file holds no cases by those of `draw`, on true boundaries.
     """
     started = time.monotonic()
     num_cases, path = checks.count("num_cases", num_cases), as_path("path", path)
@@ -167,8 +168,8 @@ def write_cases(
 ) -> Path:
     """Solve cases of one's own exactly, and write them into a file to train on and to evaluate.
 
-    cases     each a `Case`, or its data by name as `solve_exact` takes them, on one square grid; a network sees sources
-              and initial fields as they are given, drawn ones lie in [0, 1]
+    cases     each a `Case` on pixels, or its data by name as `solve_exact` takes them, on one square grid; networks see
+              sources and initial fields as they are given, drawn ones lie in [0, 1]
     workers   processes that solve; 0 solves in this one
 
     The first 80 % of the cases are for training. In the place of a shift the file has "own:" and its name, so that

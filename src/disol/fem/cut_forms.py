@@ -126,6 +126,14 @@ class Form:
         """Number of components of u."""
         return self.law.shape[-2]
 
+    def on_length(self, length: float) -> "Form":
+        """Return the form times L², in coordinates that are L times smaller: sources are times L², fluxes times L."""
+        if length == 1:
+            return self
+        velocity = None if self.velocity is None else length * np.asarray(self.velocity)
+        reaction, density = (length**2 * value for value in (self.reaction, self.density))
+        return Form(self.law, velocity, reaction, density, self.upwind)
+
 
 @dataclass(frozen=True, eq=False)
 class Elements:

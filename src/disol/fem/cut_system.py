@@ -22,7 +22,7 @@ from disol.fem.cut_forms import (
 )
 from disol.fem.nitsche import Boundary, Condition
 from disol.fem.ordering import nested_dissection
-from disol.fem.rounding import report, require_range
+from disol.fem.rounding import EPSILON, GOLDEN, report, require_range
 from disol.fem.solve import DirectSolver
 from disol.geometry.cut_cells import CutCells, cut
 from disol.geometry.pieces import add_up
@@ -42,12 +42,13 @@ class CutField:
     """A solution: bilinear on every element, known at points of the domain only.
 
     values           by unknown and component; at nodes outside the domain they mean nothing by themselves
-    rounding_error   estimate of what rounding has changed, as a share of the largest value; None of steps in time
+    rounding_error   estimate of what rounding has changed, as a share of the largest value, of steps in time at any of
+                     them so far
     """
 
     cells: CutCells
     values: Float[np.ndarray, "unknown component"]
-    rounding_error: float | None = None
+    rounding_error: float
 
     def at(
         self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
@@ -145,8 +146,8 @@ class CutSystem:
         matrices = element_matrices(self.cells, self.form, "stiffness")
         loads = source_load(self.cells, self.form, self.sources)
         self.boundary.add_to(matrices, loads)
-        if not (np.isfinite(matrices).all() and np.isfinite(loads).all()):
-            raise DisolError("The system overflows in double precision. Use other units.")
+        if not np.isfinite(loads).all():
+            raise DisolError("The load overflows in double precision. Use other units.")
         load = np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(self._order))
         return self._gathered(matrices), load
 
@@ -156,6 +157,8 @@ class CutSystem:
 
     def _gathered(self, matrices: Locals) -> "scipy.sparse.csc_array":
         """Assemble element matrices."""
+        if not np.isfinite(matrices).all():
+            raise DisolError("The system overflows in double precision. Use other units.")
         unknowns = self._unknowns
         size = unknowns.shape[1]
         rows, columns = np.repeat(unknowns, size, axis=1).reshape(-1), np.tile(unknowns, (1, size)).reshape(-1)
@@ -210,6 +213,12 @@ class CutSystem:
 
     def solve(self) -> CutField:
         """Solve; what rounding may have changed notably is told in a warning, and too much refused."""
+        field = self.solve_and_estimate()
+        report(field.rounding_error)
+        return field
+
+    def solve_and_estimate(self) -> CutField:
+        """Solve, and leave what rounding may have changed to the caller."""
         return self._solution
 
     @cached_property
@@ -232,9 +241,19 @@ class CutSystem:
 
     def solve_adjoint(self, d_values: Float[np.ndarray, "node component"]) -> Vector:
         """Solve Aᵀ λ = dJ/du by the factors of A, in elimination order."""
-        return self._factors.transposed.solve(d_values.reshape(-1)[self._order])[0]
+        adjoint, error = self._factors.transposed.solve(d_values.reshape(-1)[self._order])
+        report(error)
+        return adjoint
 
     def march(self, initial: Sources, step: float, steps: int) -> Iterator[CutField]:
+        """Yield the steps of `march_and_estimate`; after the last, tell or refuse what rounding may have changed."""
+        worst = 0.0
+        for field in self.march_and_estimate(initial, step, steps):
+            worst = max(worst, field.rounding_error)
+            yield field
+        report(worst)
+
+    def march_and_estimate(self, initial: Sources, step: float, steps: int) -> Iterator[CutField]:
         """Yield u¹, u², ... of M u' = b − K u, from ∫ ρ N_i u⁰ on, by SDIRK2 with γ = 1 − 1/√2.
 
             (M + γδ K) v   = M uⁿ + γδ b
@@ -243,9 +262,15 @@ class CutSystem:
         It is of second order and L-stable. The first step is taken in `FIRST` smaller ones: initial data that do not
         meet the values on the boundary change there faster than one step could follow.
         """
+        error, largest, share = 0.0, 0.0, 0.0
         for taken in self.take_steps(initial, step, steps):
+            if taken.share != share:
+                share = taken.share
+                added, kept = self._rounding_of_a_step(self.factors_of_step(share))
+            largest = max(largest, np.abs(taken.middle).max(), np.abs(taken.values).max())
+            error = kept * error + added * largest
             if taken.number is not None:
-                yield self._field(taken.values)
+                yield self._field(taken.values, error / (largest or 1.0))
 
     def take_steps(self, initial: Sources, step: float, steps: int) -> Iterator[Step]:
         """Yield the steps of `march`, the smaller ones that the first is taken in one by one."""
@@ -260,8 +285,7 @@ class CutSystem:
                 solver = self.factors_of_step(share)
             for part in range(inner):
                 middle, _ = solver.solve(momentum + share * load, refine=False)
-                ahead = momentum + (1 - GAMMA) / GAMMA * (self._mass @ middle - momentum)
-                values, _ = solver.solve(ahead + share * load, refine=False)
+                values, _ = solver.solve(self._ahead(momentum, middle) + share * load, refine=False)
                 momentum = self._mass @ values
                 yield Step(share, middle, values, number + 1 if part == inner - 1 else None)
 
@@ -279,7 +303,25 @@ class CutSystem:
     def _factors_of_steps(self) -> "dict[float, _Scaled]":
         return {}
 
-    def _field(self, solution: Vector, rounding_error: float | None = None) -> CutField:
+    def _ahead(self, momentum: Vector, middle: Vector) -> Vector:
+        """M uⁿ + (1 − γ)/γ (M v − M uⁿ)."""
+        return momentum + (1 - GAMMA) / GAMMA * (self._mass @ middle - momentum)
+
+    def _rounding_of_a_step(self, solver: "_Scaled") -> tuple[float, float]:
+        """Return the error that rounding adds in a step, as a share of the largest value, and what it keeps of others.
+
+        Each equation of A = M + γδ K has an error of ε |A| |u|, of whatever sign, in both stages; the first enters the
+        second (1 − γ)/γ times. Refinement would not help: rounding the entries of A does as much.
+        """
+        ones = np.ones(len(self._order))
+        sizes, signs = abs(solver.matrix) @ ones, np.sign(np.arange(len(ones)) * GOLDEN % 2 - 1)
+        added = max(np.abs(solver.solve(each, refine=False)[0]).max() for each in (sizes, signs * sizes))
+        constant = self._mass @ ones
+        middle, _ = solver.solve(constant, refine=False)
+        after, _ = solver.solve(self._ahead(constant, middle), refine=False)
+        return float(EPSILON * added / GAMMA), min(float(np.abs(after).max()), 1.0)
+
+    def _field(self, solution: Vector, rounding_error: float) -> CutField:
         values = np.empty(len(self._order))
         values[self._order] = solution
         return CutField(self.cells, values.reshape(-1, self.form.components), rounding_error)
@@ -289,6 +331,7 @@ class _Scaled:
     """Factors of S A S, with S the powers of two next to 1 / √A_ii: the scaling is exact."""
 
     def __init__(self, matrix: "scipy.sparse.csc_array") -> None:
+        self.matrix = matrix
         diagonal = np.abs(matrix.diagonal())
         self.scale = np.ldexp(1.0, -(np.frexp(np.where(diagonal > 0, diagonal, 1.0))[1] // 2))
         data = matrix.data * self.scale[matrix.indices] * np.repeat(self.scale, np.diff(matrix.indptr))
@@ -307,7 +350,6 @@ class _Scaled:
             return np.zeros_like(load), 0.0
         unit = int(exponent_of(np.abs(load).max()))  # a power of two, which keeps all but the solution from overflow
         solution, error = self.solver.solve_and_estimate(self.scale * np.ldexp(load, -unit), refine)
-        report(error)
         values = self.scale * solution
         require_range(np.abs(values).max(), unit)
         return np.ldexp(values, unit), error

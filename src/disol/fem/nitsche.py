@@ -177,14 +177,17 @@ class Boundary:
         which = np.flatnonzero(held.any(axis=1))
         at = BoundaryPoints.on(self.cells, which)
         # Relative to the size of the law, for squares of very large or small numbers are no numbers any more.
-        size = np.ldexp(1.0, np.frexp(np.abs(self.form.law).max())[1])
+        size = np.ldexp(1.0, np.frexp(np.abs(self.form.law).max())[1] - 1)
         fluxes = self.flux(at) / size * held[which][:, None, :, None, None]
         touched, place = np.unique(at.element, return_inverse=True)
         traces = add_up(
             place, np.einsum("pq,pqcid,pqcje->pidje", at.weight, fluxes, fluxes, optimize=True), len(touched)
         )
         elements = Elements.of(self.cells, self.form, touched)
-        largest = size * _largest_ratio(traces, elements.energy() / size, elements.moments)
+        energies = elements.energy() / size
+        if not (np.isfinite(traces).all() and np.isfinite(energies).all()):
+            raise DisolError("The system overflows in double precision. Use other units.")
+        largest = size * _largest_ratio(traces, energies, elements.moments)
         penalty = np.zeros(len(self.cells.corner))
         least = SMALLEST_PENALTY * np.abs(elements.law).max(axis=(1, 2, 3, 4)) / self.cells.grid.h
         penalty[touched] = np.maximum(SAFETY * largest, least)

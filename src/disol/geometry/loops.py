@@ -30,6 +30,11 @@ class LoopRange:
     value: float | None = None
 
 
+def is_ranges(text: str) -> bool:
+    """Tell whether a text is not about sides or points, but about loops alone, rightly written or not."""
+    return not re.search(r"(?:^|,)\s*(?:left|right|top|bottom|near)\b", text.lower())
+
+
 def read_ranges(text: str, *, valued: bool = False) -> tuple[LoopRange, ...]:
     """Read `LOOP`, `LOOP:FROM-TO` or, where ranges may have values, `LOOP:FROM-TO=VALUE`, separated by commas."""
     example = "outer:0.1-0.3=-1" if valued else "outer:0.1-0.3"

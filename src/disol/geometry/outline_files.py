@@ -1,6 +1,7 @@
-"""Domains that a user wrote down as polygons in a JSON file."""
+"""Domains that a user wrote down as polygons, in a JSON file or as what it would hold."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from disol._checks import is_number
 from disol._files import as_path, read_regular
 from disol.errors import DisolError, shown
 from disol.geometry.curve import Curve, Geometry, fill
+from disol.geometry.frame import Frame
 from disol.grid import Grid
 
 Points = Float[np.ndarray, "point 2"]
 
 MARGIN = 0.05  # left on every side of an outline that is fitted into the square
+SMALLEST = 0.1  # extent of an outline in the unit square that is used as it is
 MOST_BYTES = 2**23
 MOST_HOLES = 1000
 MOST_POINTS = 2000  # of one polygon; every pair of sides is tested for crossing
@@ -25,42 +28,57 @@ JUDGED_ON = Grid(256, 256)
 EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
 
 
-def read_outline(path: str | Path) -> tuple[Geometry, bool]:
-    """Read polygons, and tell whether they had to be fitted into the unit square.
+def read_outline(source: str | Path | Mapping[str, Any]) -> tuple[Geometry, Frame]:
+    """Read polygons from a file, or from what such a file would hold, and say where they lie in their drawing.
 
     A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon or Feature, whose y points up.
 
-    An outline inside the unit square is used as it is. Any other is moved and scaled, x and y alike, so that it
-    fills the square up to a margin of 5 %.
+    An outline inside the unit square is used as it is, unless it is very small. Any other is moved and scaled, x and y
+    alike, so that it fills the square up to a margin of 5 %.
     """
-    outer, *holes = read_polygons(as_path("path", path))
+    name = "the geometry" if isinstance(source, Mapping) else str(as_path("path", source))
+    content = _as_json(source) if isinstance(source, Mapping) else _read_json(as_path("path", source))
+    (outer, *holes), upwards = read_polygons(name, content)
     low, high = outer.min(axis=0), outer.max(axis=0)
     for number, points in enumerate(holes, start=1):
         # Pixels alone would not tell: those of the square know nothing of what lies beside it.
         if ((points < low) | (points > high)).any():
-            raise DisolError(f"Hole {number} of {path} reaches outside the outer polygon. Move it inside.")
-    fitted = bool((low < 0).any() or (high > 1).any())
-    if fitted:
-        scale = (1 - 2 * MARGIN) / float((high - low).max())
-        outer, *holes = (0.5 + scale * (points - 0.5 * (low + high)) for points in (outer, *holes))
+            raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
+    extent, frame = float((high - low).max()), Frame((0.0, 1.0 if upwards else 0.0), 1.0, upwards)
+    if (low < 0).any() or (high > 1).any() or extent < SMALLEST:
+        length, centre = extent / (1 - 2 * MARGIN), 0.5 * (low + high)
+        outer, *holes = (0.5 + (points - centre) / length for points in (outer, *holes))
+        left, top = (centre - 0.5 * length).tolist()
+        frame = Frame((left, 1 - top if upwards else top), length, upwards)
     geometry = Geometry(Curve(outer), tuple(map(Curve, holes)))
     outside = ~geometry.outer.inside(JUDGED_ON)
     for number, hole in enumerate(geometry.holes, start=1):
         if (fill(hole.points, JUDGED_ON) & outside).any():
-            raise DisolError(f"Hole {number} of {path} reaches outside the outer polygon. Move it inside.")
-    return geometry, fitted
+            raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
+    return geometry, frame
 
 
-def read_polygons(path: Path) -> list[Points]:
-    """Read the outer polygon and the holes of a file, y downwards."""
+def _as_json(content: Mapping[str, Any]) -> Any:
+    """See tuples and arrays as the lists that a file has."""
     try:
-        content = json.loads(read_regular(path, MOST_BYTES).decode())
+        return json.loads(json.dumps(dict(content), default=np.ndarray.tolist))
+    except (TypeError, ValueError, RecursionError):
+        raise DisolError(f"The geometry must be {EXPECTED}, got {shown(content)}.") from None
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(read_regular(path, MOST_BYTES).decode())
     except DisolError:
         raise
     except ValueError as error:
         raise DisolError(f"{path} is not JSON: {error}. Write {EXPECTED}.") from error
     except RecursionError:
         raise DisolError(f"{path} is nested too deeply. Write {EXPECTED}.") from None
+
+
+def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
+    """Read the outer polygon and the holes of what a file holds, y downwards, and tell whether it had y upwards."""
     if isinstance(content, dict) and content.get("type") == "Feature":
         content = content.get("geometry")
     if isinstance(content, dict) and content.get("type") == "Polygon":
@@ -80,7 +98,7 @@ def read_polygons(path: Path) -> list[Points]:
     names = ["The outer polygon", *(f"Hole {number}" for number in range(1, len(rings)))]
     numbers = (2, 3) if up else (2,)  # points of GeoJSON may have an altitude
     polygons = [read_polygon(f"{name} of {path}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
-    return [points * [1, -1] + [0, 1] for points in polygons] if up else polygons
+    return [points * [1, -1] + [0, 1] for points in polygons] if up else polygons, up
 
 
 def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:

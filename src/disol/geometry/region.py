@@ -20,6 +20,7 @@ from disol.grid import CORNERS, Grid
 
 TOUCHING = 1e-12  # sides of loops that are closer, in units of the square, touch
 SMALLEST_WIDTH = 1e-9  # of a loop, in units of the square
+SHORTEST = 1e-12  # of a loop: arcs that share less share their ends only
 MOST_PAIRS = 1_000_000  # of sides that are compared at a time
 
 Points = Float[np.ndarray, "point 2"]
@@ -49,6 +50,14 @@ class Arc:
     def from_segment(cls, segment: Segment) -> "Arc":
         """Take a drawn segment, whose share of the pixel loop becomes one of the length of the curve."""
         return cls(segment.curve, segment.start, segment.start + segment.length)
+
+    def overlaps(self, other: "Arc") -> bool:
+        """Tell whether two arcs share more than their ends."""
+        if self.loop != other.loop:
+            return False
+        starts = ((other.start - self.start) % 1.0, (self.start - other.start) % 1.0)
+        lengths = (self.end - self.start, other.end - other.start)
+        return any(start < length - SHORTEST for start, length in zip(starts, lengths, strict=True))
 
     def covers(self, loop: Int[np.ndarray, " place"], place: Float[np.ndarray, " place"]) -> Bool[np.ndarray, " place"]:
         """Tell which places, each a fraction of the length of a loop, lie on the arc."""

@@ -13,18 +13,21 @@ from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
-from disol._terms import FORCE, TIMES, ChannelLayout, FieldKind, Kind
+from disol._terms import FORCE, TIMES, ChannelLayout
 from disol.errors import DisolError, shown
 from disol.fem import ELEMENTS, System
-from disol.fields import is_function
+from disol.fem.rounding import naming_case
+from disol.fields import is_function, times
 from disol.geometry import Geometry, Raster
+from disol.geometry.frame import Frame
 from disol.geometry.region import Region
 from disol.grid import Grid
-from disol.problems.coefficients import split
-from disol.problems.conditions import Stated, read_conditions
-from disol.problems.conventions import Conventions
+from disol.problems.batches import split_cases
+from disol.problems.conditions import VALUES, Stated, mark_pixels, read_conditions, read_values, require_apart
+from disol.problems.conventions import PHYSICAL, Conventions
 from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
 from disol.problems.drawing import draw_terms, random_stream
+from disol.problems.given import Given, check_term, read_terms
 from disol.problems.problem import Markers, Problem, Terms
 from disol.problems.table import find, find_conventions, find_problem
 
@@ -32,9 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # One value per pixel, [height, width] or [batch, height, width], as an array, a tensor or nested lists.
-# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}.
-Pixels = ArrayLike | Mapping[str, Any]
-# Of sources also a function f(x, y), or one for each case.
+# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}, or as text "left=20".
+Pixels = ArrayLike | Mapping[str, Any] | str
+# Of sources also a number, a formula, a function f(x, y), or one for each case.
 FieldLike = ArrayLike | Callable[..., Any] | Sequence[Callable[..., Any]]
 
 # A number, one for each pixel, or a function f(x, y); of a velocity a pair of them, of a tensor two times two.
@@ -46,14 +49,19 @@ class CaseData(TypedDict, total=False):
 
     domain: Pixels
     dirichlet: Pixels
+    dirichlet_values: ArrayLike
     source: FieldLike
     initial: FieldLike
     fix_x: Pixels
+    fix_x_values: ArrayLike
     fix_y: Pixels
+    fix_y_values: ArrayLike
     force_x: Pixels
     force_y: Pixels
-    flux: Mapping[str, Any]
-    convection: Mapping[str, Any]
+    flux: Mapping[str, Any] | str
+    convection: Mapping[str, Any] | str
+    size: float
+    plane: str
     times: Sequence[float]
     diffusion: CoefficientLike
     velocity: CoefficientLike
@@ -63,6 +71,7 @@ class CaseData(TypedDict, total=False):
     capacity: CoefficientLike
     young: CoefficientLike
     poisson_ratio: CoefficientLike
+    body_force: CoefficientLike
     time_scale: float
     source_strength: float
     steps_per_frame: int
@@ -90,6 +99,8 @@ class Case:
     origin               where each term of a case that was read comes from, in words
     notes                what a reader of it should know, such as what its grid does not show
     stated               what was stated by parts of the boundary; the masks of its terms show where
+    frame                coordinates of the user: where the grid lies in a drawing, and how long its side is there
+    members              of a batch of cases on their true boundary that were stacked: these, with their curves
     domain, grid         where the equation holds, and the pixels it is made of
     times                seconds at which a transient problem is asked for; None for a steady one
     is_batch             it holds several cases
@@ -109,6 +120,8 @@ class Case:
     notes: tuple[str, ...] = ()
     coefficients: Mapping[str, Any] = field(default_factory=dict)
     stated: tuple[Stated, ...] = ()
+    frame: Frame = field(default_factory=Frame)
+    members: tuple["Case", ...] = ()
     _placed: Terms | None = None  # the same terms on a device, if they were checked there
     _first: int = 0  # of a piece of a batch: the number of its first case, for messages
     domain: Bool[Array, "*batch height width"] = field(init=False)
@@ -136,7 +149,7 @@ class Case:
         *,
         resolution: int | None = None,
         shift: Shift = None,
-        conventions: str | Conventions = "paper",
+        conventions: str | Conventions | None = None,
         alpha: float = 0.8,
     ) -> "Case":
         """Draw case `index` of the sequence `seed`: a pure function of both.
@@ -147,7 +160,8 @@ class Case:
                       "topology=0.3" or {"topology": 0.3, "boundary": 5, "source": 8}, drawn between two as in
                       "topology=0.2..0.3" or {"topology": (0.2, 0.3)}; "broad", domains, supports and loads of many
                       kinds; or "released", the kind of cases that the paper's authors released
-        conventions   "paper", "published", or "physical": on the true boundary
+        conventions   "physical", on the true boundary, unless given; "paper" and "published" are on pixels, the former
+                      the default of a problem without a form
         alpha         how closely the outline hugs its random points, from 0 (convex) to 1
         """
         problem = find_problem(problem)
@@ -189,39 +203,92 @@ class Case:
         Arrays are [height, width], or [batch, height, width] for a batch; a source can be a function f(x, y) too, or a
         list of functions, one for each case. What has no batch axis is shared by all cases. With a device the arrays of
         a batch are taken there first, and checked there. A case in place of a problem has those of its terms replaced
-        that are given.
+        that are given; on its true boundary it keeps its curves unless a mask or a force is among them, of which the
+        boundary is then the outer sides of pixels.
+
+        Conventions are "physical" unless given, or "paper" of a problem that has no form. Coefficients of a batch may
+        have a batch axis in front, too, and conditions on parts of the boundary are stated for all of its cases.
         """
-        given = {name: value for name, value in data.items() if value is not None}
+        if each := cls._read_each(problem, conventions, data):
+            return cls.stack(each)
+        posed = problem if isinstance(problem, Case) else None
         if isinstance(problem, Case):
-            if problem.stated:
-                raise DisolError("Conditions on parts of the boundary belong to one case. State all of it anew.")
-            known, conventions = dict(problem.terms), problem.require_conventions(conventions)
-            equation, held = problem.problem, problem.coefficients
+            conventions = problem.require_conventions(conventions)
+            given = Given(problem.problem, conventions, problem.frame, problem.coefficients).read(data)
         else:
-            known, equation, held = {}, find_problem(problem), {}
-            conventions = find_conventions("paper" if conventions is None else conventions, equation)
-        varying, given = split(equation.coefficients, equation.parameters, given)
-        held = {name: value for name, value in held.items() if name not in given} | varying
-        numbers = {name: read(name, given.pop(name)) for name, read in equation.parameters.items() if name in given}
-        equation = replace(equation, **numbers)
-        given, stated = read_conditions(equation, conventions, given)
-        if stated and known:
-            raise DisolError("Conditions on parts of the boundary belong to one case. State all of it anew.")
-        names = [term.name for term in equation.terms]
-        for name in given:
-            if name not in names:
-                known_names = ", ".join(dict.fromkeys([*names, *equation.parameters, *equation.coefficients]))
-                raise DisolError(f"{equation.name} has no {name!r}. It takes {known_names}.")
-        if isinstance(problem, Case) and conventions.true_boundary and not given:  # its curves stay what they are
-            read = _read_coefficients(equation, held, problem.domain, conventions)
-            return replace(problem, problem=equation, coefficients=read, seed=None, index=None, shift=None)
-        terms = known | given
-        missing = [term.name for term in equation.terms if term.name not in terms and term.kind is not TIMES]
-        if missing:
-            raise DisolError(f"{equation.name} needs {', '.join(names)}; {', '.join(missing)} missing.")
-        host, placed = _read_terms(equation, terms, device)
-        read = _read_coefficients(equation, held, host["domain"], conventions)
-        return cls(equation, conventions, host, coefficients=read, stated=stated, _placed=placed)
+            equation = find_problem(problem)
+            conventions = find_conventions(conventions, equation)
+            given = Given(equation, conventions).read(data)
+        if posed is not None and given.keeps_curves:
+            return posed._replaced(given)
+        stated = () if posed is None else tuple(each for each in posed.stated if each.argument not in given.terms)
+        if stated and "domain" in given.terms:
+            raise DisolError("What was stated of parts of a boundary is not known of another domain. State all anew.")
+        is_stated = bool(stated) or given.is_stated
+        terms = given.complete({} if posed is None else posed.terms, is_stated)
+        host, placed = read_terms(given.problem, terms, device, held_by_pixels=not is_stated)
+        case = cls(given.problem, given.conventions, host, stated=stated, frame=given.frame, _placed=placed)
+        return case._replaced(replace(given, terms={})) if is_stated or given.coefficients else case
+
+    def _replaced(self, given: Given) -> "Case":
+        """Return a case on the same boundary with other numbers, fields, conditions by parts, and coefficients."""
+        problem, frame = given.problem, given.frame
+        kinds, terms = {term.name: term.kind for term in problem.terms}, {**self.terms}
+        coefficients = given.check_coefficients(self.domain)
+        for name, value in given.terms.items():
+            terms[name] = check_term(name, kinds[name], value, self.domain)
+        if self.times is not None:
+            problem.require_steps(terms["times"])
+        stated = [each for each in self.stated if each.argument not in (*given.conditions, *given.values)]
+        if given.conditions:
+            stated += read_conditions(problem, given.conditions, self.region, frame)
+        for name, values in given.values.items():
+            if self.sketch is not None:
+                raise DisolError(f"{name}{VALUES} are of pixels, and this case has curves. Use {name}={{'left': 20}}.")
+            stated.append(read_values(problem, problem.term(name), terms[name], values, self.domain))
+        require_apart(stated)
+        for name in given.conditions:
+            if name in kinds:
+                own = [each for each in stated if each.argument == name]
+                terms[name] = mark_pixels(own, self.region, self.domain).astype(kinds[name].dtype)
+        return replace(
+            self,
+            problem=problem,
+            conventions=given.conventions,
+            frame=frame,
+            terms=terms,
+            stated=tuple(stated),
+            coefficients=coefficients,
+            origin={name: told for name, told in self.origin.items() if name not in (*given.terms, *given.conditions)},
+            is_drawn=self.is_drawn and not (given.terms or given.conditions or given.values),
+            seed=None,
+            index=None,
+            shift=None,
+        )
+
+    @classmethod
+    def _read_each(
+        cls, problem: "str | Problem | Case", conventions: str | Conventions | None, given: Mapping[str, Any]
+    ) -> "list[Case]":
+        """Read the cases of a batch one by one where, on true boundaries, they are more than masks and fields."""
+        given = {name: value for name, value in given.items() if value is not None}
+        if isinstance(problem, Case):
+            equation, rules, number = problem.problem, problem.conventions, len(problem) if problem.is_batch else None
+            is_more = True  # it may have curves
+        else:
+            equation, number = find_problem(problem), None
+            rules = find_conventions(conventions, equation)
+            given = equation.by_own_names(given)
+            fields = {term.name for term in equation.terms}
+            is_more = any(name not in fields or isinstance(given[name], Mapping | str) for name in given)
+        if not rules.true_boundary or not is_more:
+            return []
+        read = []
+        for place, own in enumerate(split_cases(equation, given, number)):
+            posed = problem[place] if isinstance(problem, Case) and problem.is_batch else problem
+            with naming_case(place):
+                read.append(cls.from_arrays(posed, conventions=conventions, **own))
+        return read
 
     @classmethod
     def stack(cls, cases: Sequence["Case"]) -> "Case":
@@ -232,13 +299,6 @@ class Case:
         for case in cases:
             if not isinstance(case, Case):
                 raise DisolError(f"A batch is made of cases, got {type(case).__name__}.")
-            if case.coefficients:
-                raise DisolError(
-                    f"The cases of a batch share their numbers, and {' and '.join(case.coefficients)} of {case} may "
-                    "change from pixel to pixel. Solve it by itself."
-                )
-            if case.stated:
-                raise DisolError(f"Cases with conditions on parts of the boundary are solved one by one, got {case}.")
             shared = (case.problem, case.conventions, case.grid, case.times)
             if case.is_batch or shared != (first.problem, first.conventions, first.grid, first.times):
                 raise DisolError(
@@ -251,14 +311,20 @@ class Case:
                 terms[term.name] = values[0]
             else:
                 terms[term.name] = tuple(values) if any(map(is_function, values)) else np.stack(values)
-        return cls(first.problem, first.conventions, terms, is_drawn=all(case.is_drawn for case in cases))
+        members = tuple(cases) if first.conventions.true_boundary else ()
+        return cls(
+            first.problem, first.conventions, terms, is_drawn=all(case.is_drawn for case in cases), members=members
+        )
 
     @property
     def boundary(self) -> Literal["true", "edges", "pixels"]:
-        """Where its boundary is: on its curves, on the outer sides of pixels of its mask, or all over these pixels."""
+        """Where its boundary is: on its curves, on the outer sides of pixels of its mask, or all over these pixels.
+
+        That of a batch is true if it is so of every case.
+        """
         if not self.conventions.true_boundary:
             return "pixels"
-        return "true" if self.sketch is not None else "edges"
+        return "true" if all(case.sketch is not None for case in self.members or (self,)) else "edges"
 
     @cached_property
     def region(self) -> Region:
@@ -288,8 +354,39 @@ class Case:
 
     def coefficient_values(self) -> dict[str, Float[np.ndarray, "..."]]:
         """Return its coefficients as arrays whose last axes are pixels; what is the same everywhere has none."""
+        if self.members:
+            each = [case.coefficient_values() for case in self.members]
+            names = dict.fromkeys(name for own in each for name in own)
+            for name in names:
+                if len({own[name].shape if name in own else None for own in each}) > 1:
+                    raise DisolError(f"Not all cases of this batch have {name} of one shape. Take them one by one.")
+            return {name: np.stack([own[name] for own in each]) for name in names}
         kinds = self.problem.coefficients
         return {name: kinds[name].on(name, value, self.domain) for name, value in self.coefficients.items()}
+
+    def on_pixels(self, conventions: str | Conventions = "paper") -> "Case":
+        """Return the case of the same masks and fields on pixels, which is what networks know of it.
+
+        Of one with a size it is the same problem in units of the grid, and the solution that of the user.
+        """
+        rules = find_conventions(conventions, self.problem)
+        if rules.true_boundary:
+            raise DisolError(f"Conventions on pixels are paper and published, got {rules.name!r}.")
+        if self.is_batch and self.members:
+            return Case.stack([case.on_pixels(rules) for case in self.members])
+        if self.coefficients:
+            names = " and ".join(self.coefficients)
+            raise DisolError(f"Networks know no {names} of a case's own, nor do pixels. Solve it by disol.solve_exact.")
+        if not all(each.is_plain for each in self.stated):
+            raise DisolError(
+                "Networks know supports at zero and constant forces, and no values, fluxes or convection by parts of "
+                "the boundary, nor do pixels. Solve it by disol.solve_exact."
+            )
+        if self.problem.has_plane and self.conventions.plane not in (PHYSICAL.plane, rules.plane):
+            raise DisolError(f"Pixels of {rules.name} conventions are in plane {rules.plane}. Use disol.solve_exact.")
+        problem, factors = self.problem.on_length(self.frame.length)
+        terms = {name: times(factors.get(problem.term(name).kind, 1.0), value) for name, value in self.terms.items()}
+        return replace(self, problem=problem, conventions=rules, terms=terms, stated=(), frame=Frame(), members=())
 
     def system(self, element: str = "q1") -> System:
         """Discretise it on pixels: the matrix of a pixel, the unknowns and the load, where its terms are."""
@@ -313,9 +410,12 @@ class Case:
             raise TypeError(f"Cases are chosen by a number or a slice, got {which!r}.")
         if not isinstance(which, slice) and not -number <= which < number:
             raise IndexError(f"This batch has cases 0 to {number - 1}, got {which}.")
+        if self.members and not isinstance(which, slice):
+            return self.members[which]
         terms = {name: value if name == "times" else value[which] for name, value in self.terms.items()}
         placed = None if self._placed is None else {name: value[which] for name, value in self._placed.items()}
-        return Case(self.problem, self.conventions, terms, is_drawn=self.is_drawn, _placed=placed)
+        kept = self.members[which] if isinstance(which, slice) else ()
+        return Case(self.problem, self.conventions, terms, is_drawn=self.is_drawn, members=kept, _placed=placed)
 
     def __iter__(self) -> Iterator["Case"]:
         return (self[number] for number in range(len(self)))
@@ -346,7 +446,8 @@ class Case:
         drawn = "" if self.seed is None else f", seed {self.seed}, index {self.index}"
         shift = f", shift {self.shift}" if self.shift else ""
         times = "" if self.times is None else f", {len(self.times)} times to {self.times[-1]:g} s"
-        varying = f", own {', '.join(self.coefficients)}" if self.coefficients else ""
+        names = dict.fromkeys(name for case in self.members or (self,) for name in case.coefficients)
+        varying = f", own {', '.join(names)}" if names else ""
         covered = float(self.domain.sum()) / self.domain.reshape(-1).shape[0]
         return (
             f"Case({self.problem.name}, {batch}{height} x {width}, {covered:.0%} of it domain, "
@@ -385,84 +486,3 @@ def naming_the_case(batch: Case, step: Callable[[Case], object]) -> Iterator[Non
             except DisolError as own:
                 raise DisolError(f"Case {number}: {own}") from error
         raise
-
-
-def _read_coefficients(
-    problem: Problem, given: Mapping[str, Any], domain: Bool[Array, "*batch height width"], conventions: Conventions
-) -> dict[str, Any]:
-    """Check what changes from pixel to pixel, which needs one case on its true boundary."""
-    if given and not conventions.true_boundary:
-        names = " and ".join(given)
-        raise DisolError(
-            f"{names} can be given per pixel, or at all where the equation has no such number, on the true boundary "
-            f'only, got {conventions.name} conventions. Pass conventions="physical".'
-        )
-    if given and domain.ndim == 3:
-        raise DisolError(f"{' and '.join(given)} per pixel is of one case, got a batch of {len(domain)}.")
-    return {name: problem.coefficients[name].check(name, value, domain) for name, value in given.items()}
-
-
-def _read_terms(problem: Problem, given: Terms, device: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Check the terms of one case or of a batch, on a device if one is given; return them here and there."""
-    kinds = {term.name: term.kind for term in problem.terms}
-    terms = {name: _read_term(name, kinds[name], given[name]) for name in kinds if name in given}
-    data = {name: value for name, value in terms.items() if kinds[name] is not TIMES}
-    shared = {name: value for name, value in terms.items() if kinds[name] is TIMES}
-    counts = {name: len(value) for name, value in data.items() if isinstance(value, tuple) or np.ndim(value) == 3}
-    if not counts:
-        return _check(problem, data, shared), None
-    if len(set(counts.values())) > 1 or 0 in counts.values():
-        listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise DisolError(
-            f"The terms of a batch must have equally many cases, at least one, got {listed}. "
-            "Pass arrays [batch, height, width], or leave out the batch axis of what all cases share."
-        )
-    num_cases = next(iter(counts.values()))
-    batch = {name: _repeat(value, num_cases) for name, value in data.items()}
-    try:
-        if device is None or any(map(is_function, batch.values())):
-            return _check(problem, batch, shared), None
-        checked = _check(problem, batch, shared, device)
-        # What is right there is right here, too: no need to look at it twice.
-        host = {name: value.astype(kinds[name].dtype, copy=False) for name, value in batch.items()}
-        return {**checked, **host}, {name: checked[name] for name in batch}
-    except DisolError as error:
-        for number in range(num_cases):  # the case that is wrong says better what is wrong
-            try:
-                _check(problem, {name: value[number] for name, value in batch.items()}, shared)
-            except DisolError as own:
-                raise DisolError(f"Case {number}: {own}") from error
-        raise
-
-
-def _read_term(name: str, kind: Kind, value: Any) -> Any:
-    """See a term as a function, a tuple with an entry for each case of a batch, or an array of real numbers."""
-    if kind is TIMES or (isinstance(kind, FieldKind) and callable(value)):
-        return value
-    if isinstance(kind, FieldKind) and isinstance(value, list | tuple) and any(map(callable, value)):
-        return tuple(own if callable(own) else checks.real_numbers(name, own) for own in value)
-    return checks.real_numbers(name, value)
-
-
-def _repeat(value: Any, num_cases: int) -> Any:
-    """Give every case of a batch what all of them share."""
-    if callable(value):
-        return (value,) * num_cases
-    is_shared = isinstance(value, np.ndarray) and value.ndim < 3  # what has too few axes, its check refuses
-    return np.broadcast_to(value, (num_cases, *value.shape)) if is_shared else value
-
-
-def _check(problem: Problem, data: Terms, shared: Terms, device: Any = None) -> dict[str, Any]:
-    """Require one grid for all terms, and let their kinds check them, on a device if one is given."""
-    domain = data["domain"]
-    if domain.ndim != 3:
-        checks.require_pixels("domain", domain, None)
-    for name, value in data.items():
-        if isinstance(value, tuple):
-            for own in value:
-                if not callable(own):
-                    checks.require_pixels(name, own, domain.shape[1:])
-        elif not callable(value):
-            checks.require_pixels(name, value, domain.shape)
-    placed = {} if device is None else {name: to_device(value, device) for name, value in data.items()}
-    return problem.check({**data, **placed, **shared})

@@ -127,10 +127,10 @@ def nearest(known: Mask) -> Int[np.ndarray, "2 height width"]:
     return scipy.ndimage.distance_transform_edt(~known, return_distances=False, return_indices=True)
 
 
-def _depth(value: Given) -> int:
+def depth(value: Given) -> int:
     """Count the axes of an array, or of nested lists."""
     if isinstance(value, list | tuple):
-        return 1 + max((_depth(each) for each in value), default=0)
+        return 1 + max((depth(each) for each in value), default=0)
     return getattr(value, "ndim", 0)
 
 
@@ -141,7 +141,6 @@ def split(
     chosen = {
         name: value
         for name, value in given.items()
-        if name in known
-        and (name not in parameters or callable(value) or _depth(value) >= 2 + len(known[name].axes[0]))
+        if name in known and (name not in parameters or callable(value) or depth(value) >= 2 + len(known[name].axes[0]))
     }
     return chosen, {name: value for name, value in given.items() if name not in chosen}

@@ -1,138 +1,214 @@
-"""Conditions that a user states by parts of the boundary: values, fluxes, exchange and tractions, on a mask."""
+"""Conditions that a user states by parts of the boundary: values, fluxes, exchange and tractions."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+import scipy
+from jaxtyping import Bool, Float
 
 from disol import _checks as checks
-from disol._terms import DOMAIN, FORCE, SOURCE, SUPPORT, Term
+from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError, shown
 from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin
 from disol.fields import at_pixels, read_expression
-from disol.geometry.boundary import trace_sides
-from disol.geometry.parts import find_part
-from disol.geometry.region import Arc, Region
+from disol.geometry.frame import Frame
+from disol.geometry.loops import NUMBER
+from disol.geometry.named_parts import find_part, split_parts
+from disol.geometry.region import Arc, Region, arcs_of_pixels
+from disol.grid import Grid
+from disol.problems.coefficients import nearest
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, component_of
 
 Mask = Bool[np.ndarray, "height width"]
 # What can be stated besides the terms of a problem: a flux into the domain, and exchange (h, U_out).
 EXTRA = ("flux", "convection")
+VALUES = "_values"  # ends the name of values beside the marked pixels of a support
+MARKED = "marked pixels"  # the part that these are given on
+SIGNED = re.compile(rf"[-+]?{NUMBER}")
 
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """What was stated of one part: the name of the argument and of the part, and the conditions on its arcs."""
+    """What was stated of one part of the boundary.
+
+    argument     what it was given as: a support, a force, "flux" or "convection"
+    part         name of the part
+    value        as it was given: a number, a formula, a function, or (h, U_out)
+    conditions   on its arcs, in coordinates of the grid and units of the user
+    """
 
     argument: str
     part: str
+    value: Any
     conditions: tuple[Condition, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether marked pixels say all of it: supports at zero, and constant forces."""
+        if self.argument in EXTRA:
+            return False
+        values = (each.value if isinstance(each, Dirichlet) else 0.0 for each in self.conditions)
+        fluxes = (each.flux if isinstance(each, Neumann) else 0.0 for each in self.conditions)
+        return all(isinstance(value, float) and value == 0 for value in values) and not any(map(callable, fluxes))
+
+    def __str__(self) -> str:
+        told = getattr(self.value, "__name__", "a function") if callable(self.value) else shown(self.value)
+        return f"{self.argument} on {self.part} = {told}"
+
+
+def split_conditions(
+    problem: Problem, conventions: Conventions, given: Mapping[str, Any]
+) -> tuple[dict[str, Mapping[str, Any]], dict[str, Any]]:
+    """Split what was given into what is stated by parts of the boundary, and all else; texts count as mappings."""
+    kinds = {term.name: term.kind for term in problem.terms}
+    stated: dict[str, Mapping[str, Any]] = {}
+    for name, parts in given.items():
+        if name in EXTRA or (kinds.get(name) in (SUPPORT, FORCE) and isinstance(parts, Mapping | str)):
+            read = split_parts(parts) if isinstance(parts, str) else parts
+            if not isinstance(read, Mapping) or not read:
+                example = "{'left': (10, 20)}" if name == "convection" else "{'left': 20}"
+                raise DisolError(f"{name} must map parts of the boundary to values, as {example}, got {shown(parts)}.")
+            stated[name] = read
+    if stated and not conventions.true_boundary:
+        raise DisolError(f"{next(iter(stated))} is stated by parts of a true boundary. Pass conventions='physical'.")
+    if any(name in EXTRA for name in stated) and len(problem.fields) > 1:
+        forces = " and ".join(term.name for term in problem.terms if term.kind is FORCE)
+        raise DisolError(f"flux and convection are for problems of one unknown, got {problem.name}. Use {forces}.")
+    return stated, {name: value for name, value in given.items() if name not in stated}
 
 
 def read_conditions(
-    problem: Problem, conventions: Conventions, given: Mapping[str, Any]
-) -> tuple[dict[str, Any], tuple[Stated, ...]]:
-    """Take mappings from parts to values out of what was given; return all else with marker masks, and conditions."""
-    kinds = {term.name: term.kind for term in problem.terms}
-    mapped = {
-        name: value
-        for name, value in given.items()
-        if name in EXTRA or (isinstance(value, Mapping) and kinds.get(name) in (SUPPORT, FORCE))
-    }
-    if not mapped:
-        return dict(given), ()
-    if not conventions.true_boundary:
-        raise DisolError(f"{next(iter(mapped))} is stated by parts of a true boundary. Pass conventions='physical'.")
-    if any(name in EXTRA for name in mapped) and (len(problem.fields) > 1 or problem.times):
-        raise DisolError(f"flux and convection are for steady problems of one unknown, got {problem.name}.")
-    domain = checks.real_numbers("domain", given.get("domain", ()))
-    checks.require_pixels("domain", domain, None)
-    mask = DOMAIN.check("domain", domain, domain)
-    region, stated = Region.from_mask(mask), []
-    for name, parts in mapped.items():
-        if not isinstance(parts, Mapping) or not parts:
-            raise DisolError(f"{name} must map parts of the boundary to values, as {{'left': 20}}, got {shown(parts)}.")
-        components = None if name in EXTRA else _components(problem, problem.term(name))
-        for part, value in parts.items():
-            arcs = find_part(region, part)
-            stated.append(Stated(name, part, tuple(_condition(name, kinds, arc, value, components) for arc in arcs)))
-    _require_apart(mask, stated)
-    read = {name: value for name, value in given.items() if name not in mapped}
-    for term in problem.terms:
-        own = [each for each in stated if each.argument == term.name]
-        if own or (term.kind in (FORCE, SOURCE) and term.name not in read):
-            read[term.name] = _marked(mask, own)
-    return read, tuple(stated)
+    problem: Problem, stated: Mapping[str, Mapping[str, Any]], region: Region, frame: Frame
+) -> list[Stated]:
+    """Find the parts on the boundary of a region, and read their values; those of forces are 1 unless given."""
+    found = []
+    for name, parts in stated.items():
+        term = next((term for term in problem.terms if term.name == name), None)
+        for part, given in parts.items():
+            value = _unless_given(name, term, part, given)
+            read = _condition(name, term, value, frame)
+            components = None if term is None else components_of(problem, term)
+            arcs = find_part(region, part, frame)
+            on = tuple(replace(read, arc=arc, components=components) for arc in arcs)
+            found.append(Stated(name, str(part), value, on))
+    return found
 
 
-def _components(problem: Problem, term: Term) -> tuple[int, ...] | None:
+def components_of(problem: Problem, term: Term) -> tuple[int, ...] | None:
+    """Return the places of the fields that a term is for; None for all of them."""
     if term.component is None:
         return None
     return tuple(place for place, name in enumerate(problem.fields) if component_of(name) == term.component)
 
 
-def _condition(
-    name: str, kinds: Mapping[str, Any], arc: Arc, value: Any, components: tuple[int, ...] | None
-) -> Condition:
+def _unless_given(name: str, term: Term | None, part: str, value: Any) -> Any:
+    if value is not None:
+        return value
+    if term is None:
+        raise DisolError(f"{name} on {shown(part)} has no value. Write it like {part}=5.")
+    return 0.0 if term.kind is SUPPORT else 1.0
+
+
+def _condition(name: str, term: Term | None, value: Any, frame: Frame) -> Condition:
     if name == "convection":
-        if not checks.is_pair(value) or isinstance(value, str):
-            raise DisolError(f"convection must be (h, U_out) of each part, got {shown(value)}.")
-        return Robin(arc, checks.positive_number("h of convection", value[0]), _value(name, value[1]))
-    if kinds.get(name) is SUPPORT:
-        return Dirichlet(arc, _value(name, value), components=components)
-    return Neumann(arc, _value(name, value), components=components)
+        pair = value.split(":") if isinstance(value, str) else value
+        if not checks.is_pair(pair):
+            raise DisolError(f"convection must be (h, U_out) of each part, as text H:OUTSIDE, got {shown(value)}.")
+        exchange = _value("h of convection", pair[0], frame)
+        if not callable(exchange):
+            checks.positive_number("h of convection", exchange)
+        return Robin(Arc(), exchange, _value(name, pair[1], frame))
+    if term is not None and term.kind is SUPPORT:
+        return Dirichlet(Arc(), _value(name, value, frame))
+    return Neumann(Arc(), _value(name, value, frame))
 
 
-def _value(name: str, value: Any) -> BoundaryValue:
+def _value(name: str, value: Any, frame: Frame) -> BoundaryValue:
     """Read a number, a formula or a function of x and y."""
     if isinstance(value, str):
-        return read_expression(value)
-    return value if callable(value) else checks.number(name, value)
+        text = value.strip()
+        return checks.number(name, float(text)) if SIGNED.fullmatch(text) else frame.on_grid(read_expression(text))
+    return frame.on_grid(value) if callable(value) else checks.number(name, value)
 
 
-def _sides(mask: Mask, stated: Stated) -> list[Bool[np.ndarray, " side"]]:
-    """Mark the outer sides of pixels that a part covers, loop by loop."""
-    covered = []
-    for number, walk in enumerate(trace_sides(mask)):
-        place, loop = (np.arange(len(walk)) + 0.5) / len(walk), np.full(len(walk), number)
-        on = [condition.arc.covers(loop, place) for condition in stated.conditions]
-        covered.append(np.logical_or.reduce(on, axis=0))
-    return covered
+@dataclass(frozen=True, eq=False)
+class PixelValues:
+    """Values of pixels as a function on the outer sides of these: the pixel behind a side says its value."""
+
+    values: Float[np.ndarray, "height width"]
+
+    def __call__(self, x: Any, y: Any, nx: Any, ny: Any) -> Float[np.ndarray, "..."]:
+        """Look up the pixel half a pixel inside."""
+        height, width = self.values.shape
+        h = Grid(height, width).h
+        row = np.clip(np.floor(y / h - 0.5 * ny).astype(int), 0, height - 1)
+        column = np.clip(np.floor(x / h - 0.5 * nx).astype(int), 0, width - 1)
+        return self.values[row, column]
 
 
-def _require_apart(mask: Mask, stated: list[Stated]) -> None:
+def read_values(problem: Problem, term: Term, marked: Mask, values: Any, domain: Mask) -> Stated:
+    """Read values of pixels beside the marker of a support of a mask: what its outer sides are held at."""
+    name = term.name + VALUES
+    array = checks.as_float(name, checks.real_numbers(name, values))
+    checks.require_pixels(name, array, domain.shape)
+    known = array[(..., *nearest(marked))]
+    components = components_of(problem, term)
+    arcs = arcs_of_pixels(domain, marked)
+    held = tuple(Dirichlet(arc, PixelValues(known), components=components) for arc in arcs)
+    return Stated(term.name, MARKED, array, held)
+
+
+def require_apart(stated: Sequence[Stated]) -> None:
     """Require that nothing is both held and loaded, or held at two values."""
     for place, one in enumerate(stated):
         for other in stated[:place]:
-            if _excludes(one, other) and np.concatenate(_both(mask, one, other)).any():
+            if _excludes(one, other) and any(
+                first.arc.overlaps(second.arc) for first in one.conditions for second in other.conditions
+            ):
                 raise DisolError(
                     f"{other.argument} on {other.part!r} and {one.argument} on {one.part!r} share a piece of the "
                     "boundary. Keep them apart."
                 )
 
 
-def _both(mask: Mask, one: Stated, other: Stated) -> list[Bool[np.ndarray, " side"]]:
-    return [first & second for first, second in zip(_sides(mask, one), _sides(mask, other), strict=True)]
-
-
 def _excludes(one: Stated, other: Stated) -> bool:
     """Tell whether two conditions cannot hold in one place: of one component, a value and anything, or of one kind."""
+    if not one.conditions or not other.conditions:
+        return False
     first, second = one.conditions[0], other.conditions[0]
     held = isinstance(first, Dirichlet) or isinstance(second, Dirichlet)
     return first.components == second.components and (held or type(first) is type(second))
 
 
-def _marked(mask: Mask, stated: list[Stated]) -> np.ndarray:
-    """Mark the pixels along stated parts: 1 where they are held, the value of a load at their centres."""
-    marked = np.zeros(mask.shape)
+def mark_pixels(stated: Sequence[Stated], region: Region, domain: Mask) -> Float[np.ndarray, "height width"]:
+    """Mark the pixels of a domain next to stated parts: 1 where they are held, the value of a load at their centres."""
+    marked = np.zeros(domain.shape)
     for each in stated:
-        here = np.zeros(mask.shape, dtype=bool)
-        for walk, on in zip(trace_sides(mask), _sides(mask, each), strict=True):
-            here[walk[on, 1], walk[on, 2]] = True
+        here = np.zeros(domain.shape, dtype=bool)
+        for condition in each.conditions:
+            here[_pixels_along(region, condition.arc, domain)] = True
         first = each.conditions[0]
         flux: Any = first.flux if isinstance(first, Neumann) else 1.0
-        marked[here] = (at_pixels(flux, here) if callable(flux) else flux * here)[here]
+        is_plain = callable(flux) and not isinstance(flux, PixelValues)
+        marked[here] = (at_pixels(flux, here) if is_plain else flux * here)[here]
     return marked
+
+
+def _pixels_along(region: Region, arc: Arc, domain: Mask) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns of the pixels of the domain that are nearest to points of an arc, half a pixel inside."""
+    grid, loop = Grid(*domain.shape), region.loops[arc.loop]
+    count = max(4, int(np.ceil(4 * (arc.end - arc.start) * loop.arc_lengths[-1] / grid.h)))
+    along = (arc.start + (np.arange(count) + 0.5) / count * (arc.end - arc.start)) % 1.0 * loop.arc_lengths[-1]
+    edge = np.clip(np.searchsorted(loop.arc_lengths, along, side="right") - 1, 0, len(loop.points) - 1)
+    closed = np.concatenate([loop.points, loop.points[:1]])
+    step = (closed[1:] - closed[:-1])[edge]
+    way = step / np.hypot(*step.T)[:, None]
+    points = loop.points[edge] + (along - loop.arc_lengths[edge])[:, None] * way
+    inside = points / grid.h + 0.5 * np.stack([-way[:, 1], way[:, 0]], axis=1) - 0.5  # the domain is on the right
+    rows, columns = np.nonzero(domain)
+    _, found = scipy.spatial.cKDTree(np.stack([columns, rows], axis=1)).query(inside)
+    return rows[found], columns[found]

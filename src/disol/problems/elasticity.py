@@ -1,7 +1,7 @@
 """Linear elasticity: two displacement components, driven by forces on the boundary."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from disol import _checks as checks
 from disol._arrays import Array, namespace_of
 from disol._terms import DOMAIN, FORCE, SUPPORT, Term
 from disol.fem import Element, boundary_force, forms
-from disol.fem.cut_forms import Form, elastic
+from disol.fem.cut_forms import ComponentSource, Form, elastic
 from disol.geometry.curve import thin_pixels
 from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
@@ -23,7 +23,7 @@ THINNEST = 4  # pixels of a wall that bends nearly as it should
 
 @dataclass(frozen=True)
 class ElasticityProblem(Problem):
-    """−div σ(U) = 0, σ = C : ε(U); U_x = 0 on fix_x pixels, U_y = 0 on fix_y pixels, forces on loaded pixels.
+    """−div σ(U) = F, σ = C : ε(U); U_x = 0 on fix_x pixels, U_y = 0 on fix_y pixels, forces on loaded pixels.
 
     A pixel holds nodes of two rows and two columns, so one fix_x and one fix_y pixel on each part of the domain rule
     out every rigid motion.
@@ -31,7 +31,8 @@ class ElasticityProblem(Problem):
     young           E
     poisson_ratio   ν
 
-    On the true boundary both may change from pixel to pixel.
+    On the true boundary both may change from pixel to pixel, there may be a body force F, per area, 0 unless given, and
+    the plane may be one of strain or of stress.
     """
 
     young: float = 1e3
@@ -46,14 +47,28 @@ class ElasticityProblem(Problem):
     )
     fields: ClassVar = ("u_x", "u_y")
     parameters: ClassVar = {"young": checks.positive_number, "poisson_ratio": checks.poisson_ratio}
-    coefficients: ClassVar = {"young": Coefficient(), "poisson_ratio": Coefficient(least="ratio")}
+    coefficients: ClassVar = {
+        "young": Coefficient(),
+        "poisson_ratio": Coefficient(least="ratio"),
+        "body_force": Coefficient(((2,),), "any"),
+    }
     is_homogeneous: ClassVar = True
     has_form: ClassVar = True
+    has_plane: ClassVar = True
 
     def form(self, conventions: Conventions, coefficients: Terms) -> Form:
         """−div σ(U)."""
         young, ratio = (coefficients.get(name, getattr(self, name)) for name in ("young", "poisson_ratio"))
         return Form(elastic(young, ratio, conventions.plane))
+
+    def is_multiple_of(self, other: Problem) -> bool:
+        """Tell whether ν is the same."""
+        return isinstance(other, ElasticityProblem) and self == replace(other, young=self.young)
+
+    def sources(self, terms: Terms, coefficients: Terms) -> list[ComponentSource]:
+        """Return F along x and along y."""
+        del terms
+        return list(coefficients["body_force"]) if "body_force" in coefficients else [None, None]
 
     def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
         """Say where bilinear elements lock: thin walls bend too little, and so does what keeps its volume."""

@@ -1,6 +1,6 @@
 """Transient heat conduction: one unknown that starts from an initial field and follows a source."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -8,13 +8,14 @@ from jaxtyping import Float
 
 from disol import _checks as checks
 from disol._arrays import Array
-from disol._terms import DOMAIN, INITIAL, SOURCE, SUPPORT, TIMES, Term
+from disol._terms import DOMAIN, INITIAL, SOURCE, SUPPORT, TIMES, Kind, Term
 from disol.errors import DisolError
 from disol.fem import Element, consistent_load, forms
 from disol.fem.cut_forms import ComponentSource, Form, conducting
+from disol.fields import times
 from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
-from disol.problems.problem import Terms, TransientProblem
+from disol.problems.problem import Problem, Terms, TransientProblem
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class HeatProblem(TransientProblem):
     which may change from pixel to pixel. They are 1 unless given.
 
     Read literally (s = g = 1 on the unit square) every case is steady after a few seconds; the defaults spread the
-    transient over 50 s and let source and initial field weigh the same at 20 s.
+    transient over 50 s and let source and initial field weigh the same at 20 s. Where κ, ρ, c or the size of the grid
+    are given, s and g are 1 unless given too.
     """
 
     time_scale: float = 0.01
@@ -63,12 +65,27 @@ class HeatProblem(TransientProblem):
         law = conducting(self.time_scale * coefficients.get("conductivity", 1.0))
         return Form(law, density=coefficients.get("density", 1.0) * coefficients.get("capacity", 1.0))
 
-    def sources(self, terms: Terms) -> list[ComponentSource]:
+    def in_units(self) -> "HeatProblem":
+        """ρ c U_t = div(κ ∇U) + f, as it is written."""
+        return replace(self, time_scale=1.0, source_strength=1.0)
+
+    def on_length(self, length: float) -> tuple[Problem, dict[Kind, float]]:
+        """U_t = s / L² (ΔU + L² g f)."""
+        _, factors = super().on_length(length)
+        return replace(self, time_scale=self.time_scale / length**2), factors
+
+    @property
+    def flux_factor(self) -> float:
+        """Return s."""
+        return self.time_scale
+
+    def sources(self, terms: Terms, coefficients: Terms) -> list[ComponentSource]:
         """Return s g f."""
+        del coefficients
         strength, source = self.time_scale * self.source_strength, terms["source"]
-        if callable(source):
-            return [lambda x, y: strength * source(x, y)]
-        return [strength * source]
+        if strength == 0 and self.source_strength != 0:
+            raise DisolError("The load underflows in double precision. Use other units.")
+        return [times(strength, source)]
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
         """∫ Nᵢ Nⱼ + δ s ∇Nᵢ · ∇Nⱼ, with δ the time step."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Float32
 
 from disol import _checks as checks
 from disol._arrays import Array, namespace_of
-from disol._terms import SUPPORT, TIMES, ChannelLayout, Term, terms_of_kind
-from disol.errors import DisolError
+from disol._terms import FORCE, SOURCE, SUPPORT, TIMES, ChannelLayout, Kind, Term, terms_of_kind
+from disol.errors import DisolError, shown
 from disol.fem import Element, System, forms
 from disol.fem.cut_forms import ComponentSource, Form
 from disol.fem.rounding import settle
@@ -77,6 +77,16 @@ class Problem(ABC):
     # Conventions that a case can be discretised by on pixels; and whether it can on its true boundary, by a `form`.
     known_conventions: ClassVar[tuple[str, ...]] = ("paper", "published")
     has_form: ClassVar[bool] = False
+    # Other names that numbers and coefficients go by, and whether the plane of elasticity can be chosen.
+    aliases: ClassVar[Mapping[str, str]] = {}
+    has_plane: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        changes = vars(cls)
+        # The form that it inherits is of another equation.
+        if {"element_matrix", "load"} & changes.keys() and not {"form", "has_form"} & changes.keys():
+            cls.has_form = False
 
     def __post_init__(self) -> None:
         for name, read in self.parameters.items():
@@ -102,8 +112,48 @@ class Problem(ABC):
         """
         raise NotImplementedError
 
-    def sources(self, terms: Terms) -> list[ComponentSource]:
-        """Return what drives each component inside the domain: a function, values per pixel, or None."""
+    def by_own_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Call numbers and coefficients that go by several names by the one they have in the equation."""
+        read = dict(given)
+        for alias, name in self.aliases.items():
+            if alias in read and name in read:
+                raise DisolError(f"{alias} and {name} are the same in {self.name}. Give one of them.")
+            if alias in read:
+                read[name] = read.pop(alias)
+        return read
+
+    def choose_plane(self, conventions: Conventions, plane: Any) -> Conventions:
+        """Return conventions with plane strain or plane stress."""
+        if not self.has_plane:
+            raise DisolError(f"{self.name} has no plane of strain or stress. Leave out plane.")
+        if plane not in ("strain", "stress"):
+            raise DisolError(f"plane must be 'strain' or 'stress', got {shown(plane)}.")
+        if not conventions.true_boundary and plane != conventions.plane:
+            raise DisolError(
+                f"plane {conventions.plane} belongs to {conventions.name} conventions. Pass conventions='physical'."
+            )
+        return replace(conventions, plane=plane)
+
+    def in_units(self) -> "Problem":
+        """Return it as it is meant where materials or lengths are given: without numbers made for the unit square."""
+        return self
+
+    def on_length(self, length: float) -> "tuple[Problem, dict[Kind, float]]":
+        """Return it in coordinates that are L times smaller, and what loads of each kind are multiplied by."""
+        return self, {SOURCE: length**2, FORCE: length}
+
+    def is_multiple_of(self, other: "Problem") -> bool:
+        """Tell whether its operator is a multiple of another's, so that patterns are the same."""
+        return self == other
+
+    @property
+    def flux_factor(self) -> float:
+        """What the conormal flux of its form is, of one unit of the flux that a user means."""
+        return 1.0
+
+    def sources(self, terms: Terms, coefficients: Terms) -> list[ComponentSource]:
+        """Return what drives each component inside the domain: a function, values per pixel, a number, or None."""
+        del coefficients
         return [terms.get("source")] if len(self.fields) == 1 else [None] * len(self.fields)
 
     def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
@@ -135,13 +185,21 @@ class Problem(ABC):
         """Return the term called `name`."""
         return next(term for term in self.terms if term.name == name)
 
-    def check(self, terms: Terms) -> dict[str, Any]:
-        """Read the terms that a user gave for one case or for a batch, or say what is wrong with them."""
+    def check(self, terms: Terms, held_by_pixels: bool = True) -> dict[str, Any]:
+        """Read the terms that a user gave for one case or for a batch, or say what is wrong with them.
+
+        held_by_pixels   marked pixels must hold it; else parts of its true boundary may, which its system checks
+        """
         domain = self.terms[0].kind.check("domain", terms["domain"], terms["domain"])
         checked = {"domain": domain}
         for term in self.terms[1:]:
-            checked[term.name] = term.kind.check(term.name, terms[term.name], domain)
-        self.free_nodes(checked)
+            if term.kind is SUPPORT and not held_by_pixels:
+                checked[term.name] = checks.as_mask(term.name, terms[term.name])
+                checks.require_inside(term.name, checked[term.name], domain)
+            else:
+                checked[term.name] = term.kind.check(term.name, terms[term.name], domain)
+        if held_by_pixels:
+            self.free_nodes(checked)
         return checked
 
     def free_nodes(self, terms: Terms) -> Bool[Array, "*batch component rows columns"]:
@@ -195,6 +253,10 @@ class Problem(ABC):
         """Return ρ at the nodes for which ρ A is symmetric, but for the error of the discretisation: 1 if A is."""
         return np.ones((grid.height + 1, grid.width + 1))
 
+    def require_steps(self, times: Sequence[float]) -> None:
+        """Require times that the steps of a transient problem meet."""
+        del times
+
     def frames(self, times: Sequence[float] | None) -> Frames:
         """Return which steps are needed for some times."""
         del times
@@ -236,10 +298,10 @@ class TransientProblem(Problem):
         """Every 2 s up to 20 s."""
         return tuple(time for time in self.times if time <= TRAINED_UNTIL)
 
-    def check(self, terms: Terms) -> dict[str, Any]:
+    def check(self, terms: Terms, held_by_pixels: bool = True) -> dict[str, Any]:
         """Read terms; unless times are given, they are those of training."""
         checked = super().check(
-            {term.name: self.trained_times for term in self.terms if term.kind is TIMES} | {**terms}
+            {term.name: self.trained_times for term in self.terms if term.kind is TIMES} | {**terms}, held_by_pixels
         )
         self.require_steps(checked["times"])
         return checked

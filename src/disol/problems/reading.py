@@ -12,12 +12,17 @@ from jaxtyping import Bool
 from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, TIMES, FieldKind, Support, Term, terms_of_kind
 from disol.errors import DisolError, shown
+from disol.fem.nitsche import Dirichlet
 from disol.fields import read_expression
 from disol.geometry.curve import eroded, fill, largest_part, parts
-from disol.geometry.loops import NamedLoops, name_curves, name_loops, read_ranges
+from disol.geometry.frame import Frame
+from disol.geometry.loops import NamedLoops, is_ranges, name_curves, name_loops, read_ranges
+from disol.geometry.named_parts import split_parts
 from disol.grid import Grid
 from disol.problems.case import SMALLEST_RESOLUTION, Case
+from disol.problems.conditions import EXTRA, mark_pixels, read_conditions
 from disol.problems.conventions import Conventions
+from disol.problems.given import read_terms
 from disol.problems.problem import Markers, Problem
 from disol.problems.table import find_conventions, find_problem
 
@@ -33,35 +38,40 @@ PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".w
 
 def read_case(
     problem: str | Problem = "poisson",
-    geometry: str | Path = "arrow+hole",
+    geometry: str | Path | Mapping[str, Any] = "arrow+hole",
     *,
-    conventions: str | Conventions = "paper",
+    conventions: str | Conventions | None = None,
     resolution: int | None = None,
     seed: int | None = None,
-    **terms: str,
+    **given: Any,
 ) -> Case:
-    """Read a case from text.
+    """Read a case from a geometry, and from texts.
 
     geometry     "star" or "star+hole" (a named shape), "random:7" or "random:7+all" (drawn), the path of polygons in
-                 JSON or GeoJSON, or of a picture whose dark pixels are the domain and whose red ones are held
+                 JSON or GeoJSON, or what such a file holds, {"outer": [[x, y], ...], "holes": [...]}, or the path of a
+                 picture whose dark pixels are the domain and whose red ones are held
+    conventions  "physical", on the true boundary, unless given; "paper" and "published" are on pixels
     resolution   pixels along a side, the problem's own unless given
     seed         of what a named shape is not given
-    terms        by name: ranges of boundary loops ("outer:0.1-0.3,hole1"; forces "outer:0.4-0.5=-1"), formulas in x and
-                 y or names of fields ("sin(6*x)*y", "gaussian"), seconds ("2,8,20")
+    given        by name: parts of the boundary ("outer:0.1-0.3,hole1", "left"; forces "outer:0.4-0.5=-1"), formulas in
+                 x and y or names of fields ("sin(6*x)*y", "gaussian"), seconds ("2,8,20")
 
-    What is not given is drawn with the geometry, or has a default where that comes from a file. Whoever gives one
-    support gives all of them, and likewise for forces. The case says in `origin` where each term comes from, and in
-    `notes` what the grid does not show of the geometry.
+    Under "physical" all that `solve_exact` takes may be given, parts with values ("left=20,right=80+5*y") or as
+    mappings, `flux`, `convection`, `size`, materials; x, y and lengths are those of a polygon's own drawing.
+
+    What is not given is drawn with the geometry, or has a default where that comes from a file; sources and initial
+    fields are 0 where values, fluxes, materials or a size are given. Whoever gives one support gives all of them, and
+    likewise for forces. The case says in `origin` where each term comes from, and in `notes` what the grid does not
+    show of the geometry.
     """
     problem = find_problem(problem)
     conventions = find_conventions(conventions, problem)
-    names = [term.name for term in problem.terms[1:]]
-    for name, text in terms.items():
-        if name not in names:
-            raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
-        if not isinstance(text, str):
-            raise DisolError(f"{name} must be a text, got {shown(text)}. Give numbers to Case.from_arrays.")
-        if isinstance(problem.term(name).kind, FieldKind):
+    texts = problem.by_own_names({name: value for name, value in given.items() if value is not None})
+    kinds = {term.name: term.kind for term in problem.terms[1:]}
+    if not conventions.true_boundary:
+        _require_texts(problem, texts)
+    for name, text in texts.items():
+        if isinstance(text, str) and isinstance(kinds.get(name), FieldKind):
             read_expression(text)  # what is wrong with it is told before a geometry is looked for
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
     if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
@@ -69,42 +79,96 @@ def read_case(
             f"resolution must lie in [{SMALLEST_RESOLUTION}, {LARGEST_RESOLUTION}], got {side}. "
             f"{problem.name} is posed on {problem.resolution}."
         )
-    found = _find_geometry(problem, conventions, str(geometry), side, seed)
+    found = _find_geometry(problem, conventions, geometry, side, seed)
     loops = name_loops(found.terms["domain"])
-    described = f"{geometry}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
-    read, origin, notes = {"domain": loops.mask}, {"geometry": described}, [*found.notes]
+    named = "polygons" if isinstance(geometry, Mapping) else geometry
+    described = f"{named}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
+    origin, notes = {"geometry": described}, [*found.notes]
+    if not found.frame.is_grid and found.frame.is_fitted and conventions.true_boundary:
+        origin["length"] = f"1 unit of the grid is {found.frame.length:.6g} of the drawing"
+    # On the true boundary what a user gives is stated of it; only all else is put on pixels here.
+    stated = {name: value for name, value in texts.items() if kinds.get(name) is not TIMES or not _is_text(value)}
+    stated = stated if conventions.true_boundary else {}
+    on_pixels = {name: text for name, text in texts.items() if name not in stated}
+    read: dict[str, Any] = {"domain": loops.mask}
     for term in problem.terms[1:]:
-        group = terms_of_kind(problem.terms, term.kind) if term.kind in (SUPPORT, FORCE) else [term]
-        asked = any(each.name in terms for each in group)
-        read[term.name], origin[term.name] = _read_term(term, terms.get(term.name), asked, found, loops)
-    if "unpainted" in found.origin and not any(term.name in terms for term in terms_of_kind(problem.terms, SUPPORT)):
+        if term.name in stated:
+            read[term.name] = np.zeros(loops.mask.shape)
+            origin[term.name] = _shown(stated[term.name])
+        else:
+            asked = any(name in texts for name in _with(problem, term))
+            is_zero = isinstance(term.kind, FieldKind) and _is_physical(problem, stated)
+            text = "zero" if is_zero and term.name not in found.terms else on_pixels.get(term.name)
+            read[term.name], origin[term.name] = _read_term(term, text, asked, found, loops)
+    origin |= {name: _shown(value) for name, value in stated.items() if name not in kinds}
+    if "unpainted" in found.origin and not any(term.name in texts for term in terms_of_kind(problem.terms, SUPPORT)):
         held = terms_of_kind(problem.terms, SUPPORT)[0]
         notes.append(
             f"no {found.origin['unpainted']} pixels found in {geometry}: U = 0 on {held.kind.default(held)} instead"
         )
     if "times" in read and not read["times"][-1] <= LATEST:  # NaN fails too
         raise DisolError(f"times are seconds from 0 to {LATEST:g}, got {origin['times']}.")
-    if found.is_drawn and all(read[name] is found.terms[name] for name in read):
+    if not stated and found.is_drawn and all(read[name] is found.terms[name] for name in read):
         return replace(found, origin=origin)
-    case = Case.from_arrays(problem, conventions=conventions, **read)
-    sketch = _sketch(problem, terms, found) if conventions.true_boundary else None
-    return replace(case, geometry=found.geometry, traced=found.traced, sketch=sketch, origin=origin, notes=tuple(notes))
+    checked, _ = read_terms(problem, read, None, held_by_pixels=not stated)
+    sketch = _sketch(problem, texts, found) if conventions.true_boundary else None
+    known: dict[str, Any] = {"geometry": found.geometry, "traced": found.traced, "sketch": sketch}
+    known |= {"frame": found.frame, "origin": origin, "notes": tuple(notes)}
+    case = Case(problem, conventions, checked, **known)
+    return replace(Case.from_arrays(case, **stated), origin=origin) if stated else case
 
 
-def _sketch(problem: Problem, texts: Mapping[str, str], found: Case) -> dict[str, tuple[Markers, ...]]:
-    """Return what is held and loaded as segments of curves: as written, as drawn or painted, or the default."""
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _shown(value: Any) -> str:
+    """Write what was stated in a few words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{part} = {_shown(each)}" for part, each in value.items())
+    return value if isinstance(value, str) else "a function" if callable(value) else shown(value)
+
+
+def _with(problem: Problem, term: Term) -> list[str]:
+    """Return the names of a term and of those that it is given together with."""
+    together = [each.name for each in terms_of_kind(problem.terms, term.kind)]
+    if term.kind is SUPPORT:
+        return [*together, "convection"]
+    return [*together, "body_force"] if term.kind is FORCE else [term.name]
+
+
+def _is_physical(problem: Problem, stated: Mapping[str, Any]) -> bool:
+    """Tell whether more is given than places where a solution is zero, and fields."""
+    plain = {term.name for term in problem.terms if term.kind is SUPPORT or isinstance(term.kind, FieldKind)}
+    return any(name not in plain or "=" in _shown(value) for name, value in stated.items() if name != "times")
+
+
+def _require_texts(problem: Problem, given: Mapping[str, Any]) -> None:
+    """Require what pixels can show: texts of the terms of a problem."""
+    names = [term.name for term in problem.terms[1:]]
+    for name, text in given.items():
+        if name not in names:
+            further = (*problem.parameters, *problem.coefficients, *EXTRA, "size", "plane")
+            if name in further:
+                raise DisolError(f"{name} is given on a true boundary. Pass conventions='physical'.")
+            raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
+        if not isinstance(text, str):
+            raise DisolError(f"{name} must be a text, got {shown(text)}. Give numbers to Case.from_arrays.")
+
+
+def _sketch(problem: Problem, texts: Mapping[str, Any], found: Case) -> dict[str, tuple[Markers, ...]]:
+    """Return what nobody has stated as segments of curves: as drawn or painted, or the default."""
     curves = name_curves(found.region.loops if found.geometry is None else found.geometry.curves)
     sketch: dict[str, tuple[Markers, ...]] = {}
     for term in problem.terms:
         if term.kind not in (SUPPORT, FORCE):
             continue
-        asked = any(each.name in texts for each in terms_of_kind(problem.terms, term.kind))
-        if term.name not in texts and asked:
+        if any(name in texts for name in _with(problem, term)):
             sketch[term.name] = ()
-        elif term.name not in texts and found.sketch is not None and term.name in found.sketch:
+        elif found.sketch is not None and term.name in found.sketch:
             sketch[term.name] = (found.sketch[term.name],)
         else:
-            ranges = read_ranges(texts.get(term.name, term.kind.default(term)), valued=term.kind is FORCE)
+            ranges = read_ranges(term.kind.default(term), valued=term.kind is FORCE)
             sketch[term.name] = tuple(
                 Markers((segment,), value if term.kind is FORCE else None) for segment, value in curves.segments(ranges)
             )
@@ -117,14 +181,31 @@ def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loo
         return np.zeros(loops.mask.shape), "none"
     if text is None and term.kind is not TIMES and term.name in found.terms:
         return found.terms[term.name], found.origin["terms"]
+    if text is not None and term.kind in (SUPPORT, FORCE) and not is_ranges(text):
+        return _mark(term, text, found), text
     value, told = term.kind.read(term, term.kind.default(term) if text is None else text, loops)
     return value, told if text is not None or term.kind is TIMES else told.replace(
         term.kind.default(term), f"{term.kind.default(term)} (default)", 1
     )
 
 
-def _find_geometry(problem: Problem, conventions: Conventions, geometry: str, side: int, seed: int | None) -> Case:
+def _mark(term: Term, text: str, found: Case) -> Any:
+    """Mark the pixels along parts of the boundary that have names of their own, such as left."""
+    stated = read_conditions(found.problem, {term.name: split_parts(text)}, found.region, Frame())
+    for each in stated:
+        first = each.conditions[0]
+        if isinstance(first, Dirichlet) and first.value != 0:
+            raise DisolError(f"{term.name} at {_shown(each.value)} needs a true boundary. Pass conventions='physical'.")
+    return mark_pixels(stated, found.region, found.domain)
+
+
+def _find_geometry(
+    problem: Problem, conventions: Conventions, asked: str | Path | Mapping[str, Any], side: int, seed: int | None
+) -> Case:
     """Find a geometry: drawn at random, named, or in a file; it may bring terms along, and is not checked."""
+    if isinstance(asked, Mapping):
+        return _read_outline(asked, Grid(side, side), problem, conventions)
+    geometry = str(asked)
     if len(geometry) > LONGEST:
         raise DisolError(f"geometry must be a name or a path of at most {LONGEST} characters, got {len(geometry)}.")
     kind, _, rest = geometry.partition(":")
@@ -164,12 +245,13 @@ def _follows_edge(domain: Bool[np.ndarray, "height width"]) -> bool:
     return any(band.any(axis=0).mean() > ALONG_EDGE for band in near)
 
 
-def _read_outline(path: str, grid: Grid, problem: Problem, conventions: Conventions) -> Case:
-    """Read polygons from a JSON file."""
+def _read_outline(source: str | Mapping[str, Any], grid: Grid, problem: Problem, conventions: Conventions) -> Case:
+    """Read polygons from a JSON file, or from what it would hold."""
     from disol.geometry.outline_files import MARGIN, read_outline  # noqa: PLC0415
 
-    geometry, fitted = read_outline(path)
-    notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if fitted else []
+    geometry, frame = read_outline(source)
+    path = "the outline" if isinstance(source, Mapping) else source
+    notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if frame.is_fitted else []
     whole = geometry.outer.inside(grid).copy()
     for number, hole in enumerate(geometry.holes, start=1):
         pixels = fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand
@@ -184,7 +266,8 @@ def _read_outline(path: str, grid: Grid, problem: Problem, conventions: Conventi
     lost = int((whole & ~domain).sum())
     if lost:
         notes.append(f"{lost} pixels that no side joins to the largest part of {path} are left out on this grid")
-    return Case(problem, conventions, {"domain": domain}, geometry=geometry, notes=tuple(notes))
+    known = frame if conventions.true_boundary else Frame()
+    return Case(problem, conventions, {"domain": domain}, geometry=geometry, frame=known, notes=tuple(notes))
 
 
 def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventions) -> Case:

@@ -1,6 +1,6 @@
 """Poisson and advection-diffusion: one unknown, driven by a source."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from disol import _checks as checks
 from disol._arrays import Array
-from disol._terms import DOMAIN, SOURCE, SUPPORT, Term
+from disol._terms import DOMAIN, SOURCE, SUPPORT, Kind, Term
 from disol.fem import ELEMENTS, Element, consistent_load, forms, nodal_load
 from disol.fem.cut_forms import Form, conducting
 from disol.fields import Source, at_nodes, at_pixels, is_function
@@ -44,6 +44,7 @@ class ScalarProblem(Problem):
     }
     is_homogeneous: ClassVar = True
     has_form: ClassVar = True
+    aliases: ClassVar = {"conductivity": "diffusion"}
 
     def form(self, conventions: Conventions, coefficients: Terms) -> Form:
         """−div(κ ∇U) + v · ∇U + r U."""
@@ -53,6 +54,19 @@ class ScalarProblem(Problem):
             velocity = np.moveaxis(coefficients["velocity"], 0, -1)
         reaction = coefficients.get("reaction", 0.0)
         return Form(law, velocity, reaction, upwind=conventions.streamline_upwind)
+
+    def on_length(self, length: float) -> tuple[Problem, dict[Kind, float]]:
+        """−div(κ ∇U) + L v · ∇U = L² f."""
+        _, factors = super().on_length(length)
+        velocity = (length * self.velocity[0], length * self.velocity[1])
+        return replace(self, velocity=velocity), factors
+
+    def is_multiple_of(self, other: Problem) -> bool:
+        """Tell whether v / κ is the same."""
+        if not isinstance(other, ScalarProblem) or self.name != other.name:
+            return False
+        own, others = (np.array(each.velocity) / each.diffusion for each in (self, other))
+        return bool(np.allclose(own, others, rtol=1e-12, atol=0))
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
         """∫ κ ∇Nᵢ · ∇Nⱼ + wᵢ v · ∇Nⱼ, with w = N (Galerkin) or w = N + τ v · ∇N (SUPG)."""

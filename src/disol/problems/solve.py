@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
@@ -10,6 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, copy_to_host, is_tensor, to_device
@@ -24,7 +26,7 @@ from disol.problems.case import Case, CaseData, CoefficientLike, FieldLike, Pixe
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Frames, Problem
 from disol.problems.solution import Solution
-from disol.problems.table import find
+from disol.problems.table import find, find_conventions, find_problem
 
 Nodes = Float[Array, "*batch frame component rows columns"]
 Item = TypeVar("Item")
@@ -43,14 +45,19 @@ def solve_exact(
     *,
     domain: Pixels | None = None,
     dirichlet: Pixels | None = None,
+    dirichlet_values: ArrayLike | None = None,
     source: FieldLike | None = None,
     initial: FieldLike | None = None,
     fix_x: Pixels | None = None,
+    fix_x_values: ArrayLike | None = None,
     fix_y: Pixels | None = None,
+    fix_y_values: ArrayLike | None = None,
     force_x: Pixels | None = None,
     force_y: Pixels | None = None,
-    flux: Mapping[str, Any] | None = None,
-    convection: Mapping[str, Any] | None = None,
+    flux: Mapping[str, Any] | str | None = None,
+    convection: Mapping[str, Any] | str | None = None,
+    size: float | None = None,
+    plane: str | None = None,
     times: Sequence[float] | None = None,
     diffusion: CoefficientLike | None = None,
     velocity: CoefficientLike | None = None,
@@ -60,6 +67,7 @@ def solve_exact(
     capacity: CoefficientLike | None = None,
     young: CoefficientLike | None = None,
     poisson_ratio: CoefficientLike | None = None,
+    body_force: CoefficientLike | None = None,
     time_scale: float | None = None,
     source_strength: float | None = None,
     steps_per_frame: int | None = None,
@@ -75,10 +83,12 @@ def solve_exact(
                   `domain`, `dirichlet`, `source` (Poisson, advection-diffusion),
                   `domain`, `fix_x`, `fix_y`, `force_x`, `force_y` (elasticity),
                   `domain`, `dirichlet`, `source`, `initial` and, if not every 2 s up to 20 s, `times` (heat)
-    conventions   "paper" (default), "published", or "physical": one case on its true boundary, which of a mask are the
-                  outer sides of its pixels, forces per length; a case brings its own
-    element       "q1" or "p1"
-    device        "auto": batches on a GPU if there is one, else on all cores; "cpu", "cuda" or "cuda:NUMBER"
+    conventions   "physical" (default): on the true boundary, which of a mask are the outer sides of its pixels, forces
+                  per length; "paper" or "published": on pixels, the default of a problem without a form; a case brings
+                  its own
+    element       "q1", on pixels also "p1"
+    device        "auto": batches on pixels on a GPU if there is one, all else on all cores; "cpu"; and on pixels "cuda"
+                  or "cuda:NUMBER"
     keep_factors  keep those of one case on its true boundary for `disol.solve_adjoint`: 7 to 30 MB on a 128 grid
     own           terms and numbers of a problem of one's own
 
@@ -89,25 +99,38 @@ def solve_exact(
     `young` and `poisson_ratio` may be arrays or functions, the conductivities symmetric tensors [2, 2, height, width].
 
     Under "physical" supports and forces of one case also map parts of its boundary to numbers, formulas or functions,
-    as dirichlet={"left": 20, "right": "80 + 5*y"}; `flux` maps them to what flows in, κ ∂U/∂n, and `convection` to
-    (h, U_out), κ ∂U/∂n = h (U_out − U). Sources and forces that are not given are 0 then.
+    as dirichlet={"left": 20, "right": "80 + 5*y"} or as text "left=20,right=80+5*y"; `flux` maps them to what flows in,
+    κ ∂U/∂n, and `convection` to (h, U_out), κ ∂U/∂n = h (U_out − U). `dirichlet_values` and the like are values of
+    marked pixels, one per pixel. `size` is the height of the grid in your unit of length, in which x, y, fluxes and
+    results then are; `plane` is "strain" or "stress", `body_force` (along x, along y). What is not given is 0 then.
 
-    Pixels are square and the grid is one unit high. Boundaries follow pixel edges, so against the smooth domain the
-    solution is first-order accurate.
+    Pixels are square and the grid is one unit high. On the true boundary solutions are second-order accurate where they
+    are smooth; on pixels, whose edges the boundary follows, they are first-order accurate against the smooth domain.
     """
     find("element", element, ELEMENTS)
     names = (*CaseData.__annotations__, *own)
     here = locals() | own
     given = {name: here[name] for name in names if here[name] is not None}
-    is_left_open = isinstance(device, str) and device == "auto"
-    gpu = None if is_left_open and not _may_be_batch(problem, given) else find_gpu(device)
-    case = as_case(problem, conventions, given, gpu)
+    posed = Case.stack(problem) if isinstance(problem, list | tuple) else problem
+    is_left_open, gpu = isinstance(device, str) and device == "auto", None
+    if _is_on_pixels(posed, conventions):
+        gpu = None if is_left_open and not _may_be_batch(posed, given) else find_gpu(device)
+    else:
+        require_cpu(device)
+    case = as_case(posed, conventions, given, gpu)
     return solve_case(case, gpu, element, at_any_size=not is_left_open, keep_factors=keep_factors)
+
+
+def _is_on_pixels(problem: str | Problem | Case, conventions: str | Conventions | None) -> bool:
+    """Tell whether a case, which brings its own conventions, or a problem is to be solved on pixels."""
+    if isinstance(problem, Case):
+        return not problem.conventions.true_boundary
+    return not find_conventions(conventions, find_problem(problem)).true_boundary
 
 
 def _may_be_batch(problem: object, given: Mapping[str, Any]) -> bool:
     """Tell whether it is worth looking for a GPU, which may import torch: one case is solved without."""
-    if isinstance(problem, list | tuple) or (isinstance(problem, Case) and problem.is_batch):
+    if isinstance(problem, Case) and problem.is_batch:
         return True
     terms = [value for name, value in given.items() if name not in COEFFICIENTS]
     lists = [value for value in terms if isinstance(value, list | tuple)]
@@ -159,6 +182,16 @@ def find_gpu(device: str) -> Any:
     return found if found.type == "cuda" else None
 
 
+def require_cpu(device: str) -> None:
+    """Refuse a GPU for cases on their true boundary, whose elements are cut one by one; needs no torch."""
+    import_module("disol._devices").check_device(device)
+    if device not in ("auto", "cpu"):
+        raise DisolError(
+            f'Cases on their true boundary are solved on a CPU, got device {device!r}. Pass device="cpu", or '
+            'conventions="paper" for pixels.'
+        )
+
+
 def solve_case(
     case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False, keep_factors: bool = False
 ) -> Solution:
@@ -169,8 +202,10 @@ def solve_case(
         )
     if case.conventions.true_boundary:
         if element != "q1":
-            raise DisolError(f"Elements that are cut at the true boundary are q1, got {element!r}.")
-        return true_boundary.solve_case(case, keep_factors)
+            raise DisolError(
+                f'Elements that are cut at the true boundary are q1, got {element!r}. Pass conventions="paper".'
+            )
+        return solve_true(case, keep_factors)
     with naming_the_case(case, lambda own: own.system(element)):
         if gpu is None or not (at_any_size or is_worth_a_gpu(case)):
             return solve_here(case, element)
@@ -230,6 +265,33 @@ def solve_here(case: Case, element: str = "q1") -> Solution:
     errors = np.array([error for _, error in found])
     report(errors, case._first)
     return from_nodes(case, np.stack([nodes for nodes, _ in found]), errors, frames)
+
+
+def solve_true(case: Case, keep_factors: bool = False) -> Solution:
+    """Solve on true boundaries, the cases of a batch on all cores; say where solutions are less accurate than usual."""
+    cautions: dict[str, list[int]] = {}
+    for number, own in enumerate(case if case.is_batch else (case,), start=case._first):
+        for caution in own.problem.cautions(own.domain, true_boundary.coefficients(own)):
+            cautions.setdefault(caution, []).append(number)
+    for caution, (first, *others) in cautions.items():
+        also = f" and {len(others)} others" if others else ""
+        warnings.warn(f"Case {first}{also}: {caution}" if case.is_batch else caution, UserWarning, stacklevel=4)
+    if not case.is_batch:
+        solution = true_boundary.solve_case(case, keep_factors)
+        assert solution.rounding_error is not None
+        report(solution.rounding_error)
+        return solution
+
+    def solve(number: int) -> Solution:
+        with naming_case(case._first + number):
+            return true_boundary.solve_case(case[number])
+
+    with one_thread():
+        found = _in_threads(solve, range(len(case)))
+    errors = np.array([each.rounding_error for each in found])
+    report(errors, case._first)
+    field, amplitude = np.stack([each.field for each in found]), np.stack([each.amplitude for each in found])
+    return Solution(case, field, amplitude, rounding_error=errors)
 
 
 def solve_there(case: Case, gpu: Any, element: str = "q1") -> Solution:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from disol.errors import DisolError, shown
-from disol.problems.conventions import CONVENTIONS, Conventions
+from disol.problems.conventions import CONVENTIONS, PAPER, PHYSICAL, Conventions
 
 if TYPE_CHECKING:
     from disol.problems.problem import Problem
@@ -55,8 +55,13 @@ def check_problem(name: object) -> None:
     find("problem", name, globals().get("PROBLEMS", _WHERE))
 
 
-def find_conventions(name: str | Conventions, problem: "Problem") -> Conventions:
-    """Return conventions by their name, if a problem can be discretised by them."""
+def find_conventions(name: str | Conventions | None, problem: "Problem") -> Conventions:
+    """Return conventions by their name, if a problem can be discretised by them.
+
+    Unless they are named, a problem that has a form is solved on its true boundary, and any other on pixels.
+    """
+    if name is None:
+        return PHYSICAL if problem.has_form else PAPER
     conventions = name if isinstance(name, Conventions) else find("conventions", name, CONVENTIONS)
     known_names = (*problem.known_conventions, *(["physical"] if problem.has_form else []))
     if conventions.name not in known_names:

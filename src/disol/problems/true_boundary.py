@@ -5,7 +5,7 @@ mask run along the outer sides of marked pixels. Forces are tractions, per lengt
 centres.
 """
 
-import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,15 @@ from jaxtyping import Float
 from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError
 from disol.fem.cut_system import CutField, CutSystem, discretise
-from disol.fem.nitsche import Condition, Dirichlet, Neumann
-from disol.fields import at_pixels
+from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
+from disol.fem.rounding import report
+from disol.fields import at_pixels, times
 from disol.geometry.cut_cells import CutCells
 from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid
 from disol.problems.case import Case
-from disol.problems.problem import Markers, Problem, TransientProblem, component_of
+from disol.problems.conditions import components_of
+from disol.problems.problem import Markers, TransientProblem
 from disol.problems.solution import Solution
 
 
@@ -29,8 +31,9 @@ def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -
     region = case.region
     height, width = case.grid.pixels
     grid = Grid(refinement * height, refinement * width)
-    sources = [_on_grid(source, refinement) for source in case.problem.sources(case.terms)]
-    form = case.problem.form(case.conventions, coefficients(case, refinement))
+    known, length = coefficients(case, refinement), case.frame.length
+    sources = [times(length**2, _on_grid(source, grid)) for source in case.problem.sources(case.terms, known)]
+    form = case.problem.form(case.conventions, known).on_length(length)
     return discretise(region, grid, form, conditions(case), sources, cells)
 
 
@@ -46,24 +49,27 @@ def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray,
 
 
 def conditions(case: Case) -> list[Condition]:
-    """Return what is held and what is loaded, on arcs of the region of one case."""
+    """Return what is held and what is loaded, on arcs of the region of one case, per length of the grid."""
     found = [condition for stated in case.stated for condition in stated.conditions]
     by_part = {stated.argument for stated in case.stated}
     for term in case.problem.terms:
         if term.name in by_part:
             continue
         if term.kind is SUPPORT:
-            found += [Dirichlet(arc, components=_components(case.problem, term)) for arc, _ in _arcs(case, term)]
+            found += [Dirichlet(arc, components=components_of(case.problem, term)) for arc, _ in _arcs(case, term)]
         elif term.kind is FORCE:
-            components = _components(case.problem, term)
+            components = components_of(case.problem, term)
             found += [Neumann(arc, force, components=components) for arc, force in _arcs(case, term) if force]
-    return found
+    return [_per_grid_length(condition, case.frame.length * case.problem.flux_factor) for condition in found]
 
 
-def _components(problem: Problem, term: Term) -> tuple[int, ...] | None:
-    if term.component is None:
-        return None
-    return tuple(place for place, name in enumerate(problem.fields) if component_of(name) == term.component)
+def _per_grid_length(condition: Condition, factor: float) -> Condition:
+    """Multiply a flux or an exchange, per length of the user, to that of the grid; values stay."""
+    if isinstance(condition, Neumann):
+        return replace(condition, flux=times(factor, condition.flux))
+    if isinstance(condition, Robin):
+        return replace(condition, coefficient=times(factor, condition.coefficient))
+    return condition
 
 
 def _arcs(case: Case, term: Term) -> list[tuple[Arc, float]]:
@@ -83,19 +89,19 @@ def _arcs(case: Case, term: Term) -> list[tuple[Arc, float]]:
     ]
 
 
-def _on_grid(source: Any, refinement: int) -> Any:
+def _on_grid(source: Any, grid: Grid) -> Any:
     """Give every smaller pixel the value of the one it is part of."""
-    if not isinstance(source, np.ndarray) or refinement == 1:
+    if not isinstance(source, np.ndarray) or source.shape in ((), grid.pixels):
         return source
+    refinement = grid.height // source.shape[0]
     return source.repeat(refinement, axis=0).repeat(refinement, axis=1)
 
 
 def solve_case(case: Case, keep_factors: bool = False) -> Solution:
-    """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken."""
-    if case.is_batch:
-        raise DisolError(f"Cases on their true boundary are solved one at a time, got a batch of {len(case)}.")
-    for caution in case.problem.cautions(case.domain, coefficients(case)):
-        warnings.warn(caution, UserWarning, stacklevel=4)
+    """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken.
+
+    What rounding may have changed is left to the caller.
+    """
     system, frames = cut_system(case), case.problem.frames(case.times)
     found = solve_frames(case, system=system)
     fields = np.stack([np.nan_to_num(frame.pixels()) * case.domain for frame in found.values()])
@@ -104,10 +110,11 @@ def solve_case(case: Case, keep_factors: bool = False) -> Solution:
         fields = np.concatenate([start[None, None], fields])
     amplitude = case.problem.normalisation(case.conventions).amplitude(fields[: frames.counted], case.domain)
     size = float(amplitude) if np.ndim(amplitude) == 0 else amplitude
-    error = found[1].rounding_error if frames.steps is None else None
+    error = max(frame.rounding_error for frame in found.values())
     return Solution(case, frames.pick(fields), size, None, "cpu", error, system if keep_factors else None)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # whatever is not finite is refused
 def solve_frames(case: Case, refinement: int = 1, system: CutSystem | None = None) -> dict[int, CutField]:
     """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid.
 
@@ -116,10 +123,12 @@ def solve_frames(case: Case, refinement: int = 1, system: CutSystem | None = Non
     steps = case.problem.frames(case.times).steps
     system = cut_system(case, refinement) if system is None else system
     if steps is None:
-        return {1: system.solve()}
+        return {1: system.solve_and_estimate()}
     assert isinstance(case.problem, TransientProblem)
     step = case.problem.step / refinement
-    marched = system.march(_on_grid(case.terms["initial"], refinement), step, refinement * steps[-1])
+    marched = system.march_and_estimate(
+        _on_grid(case.terms["initial"], system.cells.grid), step, refinement * steps[-1]
+    )
     wanted = {refinement * number: number for number in steps}
     return {wanted[number]: frame for number, frame in enumerate(marched, start=1) if number in wanted}
 
@@ -130,6 +139,7 @@ def solve_finer(case: Case, refinement: int) -> dict[int, Float[np.ndarray, "fie
     The initial field is known, and left out.
     """
     frames, found = case.problem.frames(case.times), solve_frames(case, refinement)
+    report([field.rounding_error for field in found.values()])
     rows, columns = np.nonzero(case.domain)
     x, y = case.grid.h * (columns + 0.5), case.grid.h * (rows + 0.5)
     fields = {}

@@ -107,16 +107,18 @@ class Surrogate:
     def predict(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Solution:
         """Predict a case, or a user's own data by name as `solve_exact` takes them, in physical units.
 
-        One case or a batch. The numbers of the equation are those the network was trained with. The problems are
-        linear: a source or force of any size is scaled to that of the training cases, and one that changes sign is
-        predicted in two components (`disol.surrogate.components`). Without a load the solution is zero. What a network
-        predicts is sized by the discrete system, which is not solved (`disol.surrogate.prediction`); how wrong the
-        result is tells `verify`.
+        One case or a batch. The equation is the one that the network was trained with, or a multiple of it, as by
+        another κ or Young's modulus. The problems are linear: a source or force of any size is scaled to that of the
+        training cases, and one that changes sign is predicted in two components (`disol.surrogate.components`). Without
+        a load the solution is zero. What a network predicts is sized by the discrete system, which is not solved
+        (`disol.surrogate.prediction`); how wrong the result is tells `verify`. Networks know pixels: of a case on its
+        true boundary they predict the system on the pixels that show it, and the case of the solution says so;
+        `solve_exact` is the accurate answer.
         """
         return predict(self.engine, self._read(case, data), self.normalisation)
 
     def verify(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Verification:
-        """Predict what `predict` takes, and solve it exactly beside it: both, and the error."""
+        """Predict what `predict` takes, and solve the same system on pixels exactly beside it: both, and the error."""
         return verify(self.engine, self._read(case, data), self.normalisation)
 
     def _read(self, case: Case | list[Case] | None, data: CaseData) -> Case:
@@ -134,15 +136,11 @@ class Surrogate:
         given: dict[str, Any] = {**data}
         posed, conventions = (self.problem, self.conventions) if case is None else (case, None)
         asked = as_case(posed, conventions, given, gpu)
-        if asked.coefficients:
-            names = " and ".join(asked.coefficients)
-            raise DisolError(f"Networks know no {names} of a case's own. Solve it by disol.solve_exact.")
-        if asked.stated:
-            raise DisolError(
-                "Networks know supports at zero, and no values, fluxes or convection by parts of the boundary. "
-                "Solve it by disol.solve_exact."
-            )
-        self.checkpoint.require_match(asked.problem, asked.conventions)
+        if asked.conventions.true_boundary:
+            asked = asked.on_pixels(self.conventions)
+        # A multiple of the operator changes sizes, which come from the system of the case, and no patterns.
+        equation = self.problem if asked.problem.is_multiple_of(self.problem) else asked.problem
+        self.checkpoint.require_match(equation, asked.conventions)
         self._warn(asked)
         return asked
 

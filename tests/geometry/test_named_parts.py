@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from disol.errors import DisolError
-from disol.geometry.parts import SIDES, find_part
+from disol.geometry.named_parts import SIDES, find_part
 from disol.geometry.region import Region
 
 BOX = np.array([[0.1, 0.2], [0.9, 0.2], [0.9, 0.6], [0.1, 0.6]])

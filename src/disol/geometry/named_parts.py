@@ -1,33 +1,60 @@
-"""Parts of a boundary by name: `left`, `outer`, `hole1`, `outer:0.1-0.35`, `near:0.2,0.7`.
+"""Parts of a boundary by name: `left`, `outer`, `hole1`, `outer:0.1-0.35`, `near:0.2,0.7`, and texts that list them.
 
 A side (left, right, top, bottom) is what of the outer loops lies on that side of the box around the domain. Where that
 is less than a tenth of the side of the box, as of round domains, it is what faces that way, to within 45 degrees.
-Nearest to a point is one straight run of a loop.
+Nearest to a point is one run of a loop, from corner to corner.
 """
+
+import re
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from disol.errors import DisolError, shown
 from disol.geometry.curve import Curve, next_points
-from disol.geometry.loops import list_some, name_curves, read_ranges
+from disol.geometry.frame import Frame
+from disol.geometry.loops import LONGEST, NUMBER, list_some, name_curves, read_ranges
 from disol.geometry.region import Arc, Region
 
 # Outward; y points downwards.
 SIDES = {"left": (-1.0, 0.0), "right": (1.0, 0.0), "top": (0.0, -1.0), "bottom": (0.0, 1.0)}
 ON_SIDE = 1e-9  # of the size of the box
 FLAT = 0.1  # of the side of the box, from which on what lies on it is the side
+CORNER = np.radians(20)
+HALF_POINT = re.compile(rf"near:\s*[-+]?{NUMBER}")  # what is left of near:X,Y at the comma
 
 Edges = Bool[np.ndarray, " edge"]
 
 
-def find_part(region: Region, name: str) -> tuple[Arc, ...]:
-    """Return the arcs of a part of the boundary, or list the names that there are."""
+def split_parts(text: str) -> dict[str, str | None]:
+    """Read `PART` or `PART=VALUE`, separated by commas that are in no parentheses; a value may be a formula."""
+    if len(text) > LONGEST:
+        raise DisolError(f"Parts of a boundary have at most {LONGEST} characters, got {len(text)}.")
+    pieces, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([") - (sign in ")]")
+        if sign == "," and depth == 0 and not HALF_POINT.fullmatch(pieces[-1].strip().lower()):
+            pieces.append("")
+        else:
+            pieces[-1] += sign
+    parts: dict[str, str | None] = {}
+    for piece in pieces:
+        name, equals, value = (each.strip() for each in piece.partition("="))
+        if not name or (equals and not value):
+            raise DisolError(f"Parts of a boundary are written like left=20,hole1, got {shown(piece.strip())}.")
+        if name in parts:
+            raise DisolError(f"The part {shown(name)} is given twice. Keep one of them.")
+        parts[name] = value if equals else None
+    return parts
+
+
+def find_part(region: Region, name: str, frame: Frame = Frame()) -> tuple[Arc, ...]:  # noqa: B008  it is frozen
+    """Return the arcs of a part of the boundary, or list the names that there are; points are those of a drawing."""
     asked = name.strip().lower() if isinstance(name, str) else ""
     if asked in SIDES:
         return _side(region, asked)
     if asked.startswith("near:"):
-        return (_nearest(region, asked),)
+        return (_nearest(region, asked, frame),)
     curves = name_curves(region.loops)
     if not asked or asked.partition(":")[0] not in curves.places:
         raise DisolError(
@@ -74,14 +101,15 @@ def _runs(number: int, loop: Curve, chosen: Edges) -> list[Arc]:
     return found
 
 
-def _nearest(region: Region, name: str) -> Arc:
-    """Return the straight run of a loop that is nearest to the point of `near:x,y`."""
+def _nearest(region: Region, name: str, frame: Frame) -> Arc:
+    """Return the run from corner to corner that is nearest to the point of `near:x,y`; of a smooth loop all of it."""
     try:
         point = np.array([float(piece) for piece in name.removeprefix("near:").split(",")])
     except ValueError:
         point = np.empty(0)
     if point.shape != (2,) or not np.isfinite(point).all():
         raise DisolError(f"The part nearest to a point is written like near:0.2,0.7, got {shown(name)}.")
+    point = frame.to_grid(point)
     best = (np.inf, 0, 0)
     for number, loop in enumerate(region.loops):
         step = next_points(loop.points) - loop.points
@@ -93,11 +121,11 @@ def _nearest(region: Region, name: str) -> Arc:
     loop = region.loops[number]
     step = next_points(loop.points) - loop.points
     way = step / np.hypot(*step.T)[:, None]
-    straight = way @ way[edge] > 1 - 1e-12
-    # Only the run of like directions that the edge is in.
-    order = np.roll(np.arange(len(straight)), -edge)
-    kept = np.zeros_like(straight)
-    kept[order[: int(np.argmin(straight[order]))]] = True
-    back = order[::-1]
-    kept[back[: int(np.argmin(straight[back]))]] = True
+    begins = (way * np.roll(way, 1, axis=0)).sum(axis=1) < np.cos(CORNER)  # with a corner to the edge before
+    if not begins.any():
+        return Arc(number)
+    first = (edge - int(np.argmax(np.roll(begins, -edge - 1)[::-1]))) % len(begins)
+    count = 1 + int(np.argmax(np.roll(begins, -first - 1)))
+    kept = np.zeros_like(begins)
+    kept[(first + np.arange(count)) % len(kept)] = True
     return _runs(number, loop, kept)[0]

@@ -1,0 +1,174 @@
+"""Physical sizes: results do not depend on the unit of length, and are those of closed forms in it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import disol
+from disol.geometry.curve import eroded
+from disol.geometry.frame import Frame
+
+SIDE = 32
+
+
+def plate() -> np.ndarray:
+    domain = np.zeros((SIDE, SIDE))
+    domain[8:24, 4:28] = 1
+    domain[13:18, 12:20] = 0
+    return domain
+
+
+def agree(one: np.ndarray, other: np.ndarray) -> bool:
+    return float(np.abs(one - other).max() / np.abs(other).max()) < 1e-12
+
+
+def test_temperatures_are_the_same_in_metres_and_millimetres() -> None:
+    # W/m becomes W/mm, per area and per length likewise.
+    metres: dict[str, Any] = {
+        "size": 0.2,
+        "conductivity": 45.0,
+        "source": lambda x, y: 1e4 * (1 + x / 0.2),
+        "flux": {"right": 5e3},
+        "convection": {"bottom": (30.0, 15.0)},
+        "dirichlet": {"left": lambda x, y: 20 + 100 * y},
+        "reaction": 200.0,
+    }
+    millimetres: dict[str, Any] = {
+        "size": 200.0,
+        "conductivity": 45.0,
+        "source": lambda x, y: 1e-2 * (1 + x / 200),
+        "flux": {"right": 5.0},
+        "convection": {"bottom": (0.03, 15.0)},
+        "dirichlet": {"left": "20 + 0.1*y"},
+        "reaction": 2e-4,
+    }
+    fields = [
+        disol.solve_exact("poisson", domain=plate(), conventions="physical", **data).field
+        for data in (metres, millimetres)
+    ]
+    assert agree(*fields)
+
+
+def test_displacements_are_in_the_unit_of_the_drawing() -> None:
+    held: dict[str, Any] = {"fix_x": {"left": 0}, "fix_y": {"left": 0}, "domain": plate(), "conventions": "physical"}
+    # N/m² and N/mm², and a weight per volume.
+    metres = disol.solve_exact(
+        "elasticity", **held, size=0.2, young=210e9, force_y={"right": 2e6}, body_force=(0.0, 77e3)
+    )
+    millimetres = disol.solve_exact(
+        "elasticity", **held, size=200.0, young=210e3, force_y={"right": 2.0}, body_force=(0.0, 77e-6)
+    )
+    assert agree(1e3 * metres.field, millimetres.field)
+
+
+def test_heat_in_units_is_that_of_its_diffusivity() -> None:
+    # A bar, insulated but for its left end: exp(−a t (π/2l)²) sin(π x/2l), a = κ / (ρ c).
+    domain = np.zeros((SIDE, SIDE))
+    domain[12:20, :] = 1
+    length, diffusivity = 0.1, 45.0 / (7850 * 460)
+    wave = np.pi / 2 / length
+    found = disol.solve_exact(
+        "heat",
+        domain=domain,
+        size=length,
+        conductivity=45.0,
+        density=7850.0,
+        capacity=460.0,
+        dirichlet={"left": 0},
+        initial=lambda x, y: np.sin(wave * x),
+        times=[60.0],
+        conventions="physical",
+    )
+    x = length * (np.arange(SIDE) + 0.5) / SIDE
+    assert found.field[0, 0, 15] == pytest.approx(np.exp(-diffusivity * 60 * wave**2) * np.sin(wave * x), rel=1e-3)
+
+
+def test_heat_that_flows_in_warms_an_insulated_body_by_what_it_can_hold() -> None:
+    domain = np.ones((SIDE, SIDE))
+    given: dict[str, Any] = {"domain": domain, "size": 0.1, "initial": 20, "conventions": "physical", "times": [200.0]}
+    found = disol.solve_exact("heat", **given, conductivity=400.0, density=8900.0, capacity=385.0, flux={"left": 1e4})
+    warmed = 1e4 * 0.1 * 200 / (8900 * 385 * 0.1**2)
+    assert found.field.mean() - 20 == pytest.approx(warmed, rel=1e-6)
+    cooled = disol.solve_exact(
+        "heat",
+        **(given | {"times": [4000.0]}),
+        conductivity=400.0,
+        density=890.0,
+        capacity=385.0,
+        convection={"outer": (500, 5)},
+    )
+    assert cooled.field == pytest.approx(np.full((1, 1, SIDE, SIDE), 5.0), abs=1e-3)
+
+
+def test_values_of_pixels_are_those_of_a_function_along_their_sides() -> None:
+    domain, marked = plate(), np.zeros((SIDE, SIDE))
+    marked[8:24, 4] = 1
+    values = np.zeros((SIDE, SIDE))
+    values[8:16, 4], values[16:24, 4] = 20.0, 80.0
+    by_pixel = disol.solve_exact(
+        "poisson", domain=domain, dirichlet=marked, dirichlet_values=values, source=1.0, conventions="physical"
+    )
+    by_part = disol.solve_exact(
+        "poisson",
+        domain=domain,
+        dirichlet={"left": lambda x, y: np.where(y < 0.5, 20.0, 80.0)},
+        source="1",
+        conventions="physical",
+    )
+    assert agree(by_pixel.field, by_part.field)
+    assert by_pixel.case.stated[0].part == "marked pixels"
+
+
+def test_plane_stress_is_softer_than_plane_strain_by_the_known_factor() -> None:
+    # Uniaxial tension: E in plane stress, E / (1 − ν²) in plane strain.
+    bar = np.zeros((SIDE, SIDE))
+    bar[12:20, 4:28] = 1
+    held: dict[str, Any] = {"fix_x": {"left": 0}, "fix_y": {"near:0.5,0.7": 0}, "force_x": {"right": 1.0}}
+    held |= {"domain": bar, "poisson_ratio": 0.25, "young": 10.0, "conventions": "physical"}
+    stress, strain = (disol.solve_exact("elasticity", **held, plane=plane).field[0] for plane in ("stress", "strain"))
+    x = (np.arange(4, 28) - 4 + 0.5) / SIDE
+    assert stress[15, 4:28] == pytest.approx(x / 10, rel=1e-9)
+    assert strain[15, 4:28] == pytest.approx(x * (1 - 0.25**2) / 10, rel=1e-9)
+
+
+def test_conditions_are_stated_on_the_curves_of_a_drawn_case() -> None:
+    case = disol.draw("poisson", 3, resolution=SIDE, conventions="physical")
+    warm = disol.solve_exact(case, dirichlet={"outer": 7}, source=0)
+    assert warm.case.boundary == "true"
+    assert warm.field[0][case.domain] == pytest.approx(np.full(int(case.domain.sum()), 7.0))
+    edge, marked = case.domain & ~eroded(case.domain), warm.case.channel("dirichlet") == 1
+    assert (marked & edge).sum() > 0.95 * edge.sum()
+    again = disol.solve_exact(warm.case, dirichlet={"outer": 8})
+    assert again.field[0][case.domain] == pytest.approx(np.full(int(case.domain.sum()), 8.0))
+
+
+def test_coordinates_of_a_drawing_come_back_from_the_grid() -> None:
+    frame = Frame((3.0, 50.0), 20.0, upwards=True)
+    points = np.random.default_rng(0).uniform(size=(7, 2))
+    assert frame.to_grid(frame.to_drawing(points)) == pytest.approx(points)
+    assert frame.to_drawing(np.array([0.5, 1.0])) == pytest.approx([13.0, 30.0])
+    assert frame.on_grid(lambda x, y: x + y)(0.5, 1.0) == pytest.approx(43.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"size": 0}, "size must be positive"),
+        ({"size": "3 mm"}, "size must be a number"),
+        ({"size": 1e80}, "size must lie in"),
+        ({"plane": "stress"}, "poisson has no plane"),
+        ({"conductivity": 1.0, "diffusion": 1.0}, "conductivity and diffusion are the same"),
+        ({"flux": "right"}, "flux on 'right' has no value"),
+        ({"convection": "right=5"}, "as text H:OUTSIDE"),
+        ({"flux": {"left": 3}}, "share a piece"),
+        ({"dirichlet_values": np.ones((3, 3))}, "dirichlet_values must have the domain's shape"),
+        ({"source": float("nan")}, "source must be finite"),
+        ({"body_force": (0, 1)}, "has no 'body_force'"),
+    ],
+)
+def test_what_is_no_unit_or_no_part_is_told_in_a_line(data: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"domain": plate(), "dirichlet": {"left": 0}, "source": 1.0, "conventions": "physical"}
+    with pytest.raises(disol.DisolError, match=message) as caught:
+        disol.solve_exact("poisson", **(given | data))
+    assert "\n" not in str(caught.value)
