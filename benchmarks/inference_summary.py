@@ -59,6 +59,7 @@ PAGES = {
     "reference-solver": "the exact reference solver against SciPy's default",
     "pixel-geometry": "what pixels cost in accuracy, and what the true boundary gains",
     "cut-cells": "pixels cut at the true boundary, against known solutions and body-fitted meshes",
+    "gradients": "gradients of the exact solution on the true boundary, beside the solution",
     "locking": "where bilinear elements are too stiff on the true boundary",
     "generation": "generating data on a GPU",
     "generation-cpu": "generating data on a CPU",

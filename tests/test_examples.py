@@ -19,6 +19,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], list[float], float]] = {
     "fine_tune": ({"PARTS": 20, "EPOCHS": 3}, [0.0881, 0.0815], 0.05),
     "convergence": ({"SIDES": (16, 32, 64)}, [2.05, 2.09], 0.01),
     "darcy": ({}, [0.3419, 0.0653], 1e-3),
+    "inverse": ({"STEPS": 25}, [2.865, 1.011, 0.089], 0.02),
     "training_loop": ({"CASES": 40, "RESOLUTION": 16, "STEPS": 40}, [0.558], 0.1),
 }
 

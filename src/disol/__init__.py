@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from disol.comparison.compare import compare as compare
     from disol.data import CaseDataset as CaseDataset
     from disol.data.generate import generate as generate
+    from disol.differentiable import solve_differentiable as solve_differentiable
     from disol.errors import DisolError as DisolError
     from disol.evaluation.evaluate import evaluate as evaluate
     from disol.models import MODELS as MODELS
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from disol.problems import Solution as Solution
     from disol.problems import draw as draw
     from disol.problems import read_case as read_case
+    from disol.problems import solve_adjoint as solve_adjoint
     from disol.problems import solve_exact as solve_exact
     from disol.problems import system as system
     from disol.surrogate import Surrogate as Surrogate
@@ -47,6 +49,8 @@ PUBLIC_NAMES = {
     "draw": "disol.problems",
     "read_case": "disol.problems",
     "solve_exact": "disol.problems",
+    "solve_adjoint": "disol.problems",
+    "solve_differentiable": "disol.differentiable",
     "system": "disol.problems",
     "CaseDataset": "disol.data",
     "generate": "disol.data",

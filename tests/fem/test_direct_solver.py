@@ -19,6 +19,22 @@ def test_what_overflows_without_pivoting_is_solved_with_it(tiny):
     assert np.allclose(solver.solve(load), [2.0, 1.0])
 
 
+def test_the_transpose_is_solved_by_the_same_factors(monkeypatch):
+    rng = np.random.default_rng(0)
+    matrix = sparse.csc_array(rng.standard_normal((30, 30)) + 20 * np.eye(30))
+    solver, known = DirectSolver(matrix), rng.standard_normal(30)
+    monkeypatch.setattr("disol.fem.solve.factorise", None)
+    assert np.allclose(solver.transposed().solve(matrix.T @ known), known, rtol=1e-13)
+    assert np.allclose(solver.transposed().transposed().solve(matrix @ known), known, rtol=1e-13)
+
+
+def test_a_transpose_that_needs_pivoting_is_factorised_anew():
+    matrix, load = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [3.0, 1.0, 1e-300]]), np.array([1.0, 2.0, 3.0])
+    solver = DirectSolver(sparse.csc_array(matrix + 1e-300 * np.eye(3)))
+    with np.errstate(all="ignore"):
+        assert np.allclose(matrix.T @ solver.transposed().solve(load), load)
+
+
 def test_the_backward_error_of_no_number_is_none():
     solver = DirectSolver(sparse.csc_array(np.eye(2)))
     assert np.isnan(solver.backward_error(np.array([np.nan, 1.0]), np.ones(2)))

@@ -255,6 +255,23 @@ def element_matrices(cells: CutCells, form: Form, kind: Literal["stiffness", "ma
     return matrices
 
 
+def source_samples(cells: CutCells, source: ComponentSource) -> Float[np.ndarray, "element 9"]:
+    """Sample a source at 3 x 3 points of every element."""
+    column, row = cells.corner.T
+    if source is None:
+        return np.zeros((len(cells.corner), 9))
+    if not callable(source):
+        checked = checks.as_float("source", checks.real_numbers("source", source))
+        values = on_elements(cells, "source", checked, slice(None))
+        return np.broadcast_to(values[:, None], (len(cells.corner), 9))
+    fine = Grid(2 * cells.grid.height + 1, 2 * cells.grid.width + 1)
+    rows, columns = 2 * row[:, None] + np.repeat([0, 1, 2], 3), 2 * column[:, None] + np.tile([0, 1, 2], 3)
+    wanted = np.zeros(fine.pixels, dtype=bool)
+    wanted[rows, columns] = True
+    x, y = (0.5 * cells.grid.h * np.arange(size) for size in (fine.width, fine.height))
+    return sample(source, x[None, :], y[:, None], wanted)[rows, columns]
+
+
 def source_load(
     cells: CutCells, form: Form, sources: Sequence[ComponentSource]
 ) -> Float[np.ndarray, "element 4 component"]:
@@ -265,22 +282,11 @@ def source_load(
     if len(sources) != form.components:
         raise DisolError(f"There must be one source for each of {form.components} components, got {len(sources)}.")
     load = np.zeros((len(cells.corner), 4, form.components))
-    column, row = cells.corner.T
     tests = [Elements.of(cells, form, which).test() for which in groups(cells)]
     for component, source in enumerate(sources):
         if source is None:
             continue
-        if callable(source):
-            fine = Grid(2 * cells.grid.height + 1, 2 * cells.grid.width + 1)
-            rows, columns = 2 * row[:, None] + np.repeat([0, 1, 2], 3), 2 * column[:, None] + np.tile([0, 1, 2], 3)
-            wanted = np.zeros(fine.pixels, dtype=bool)
-            wanted[rows, columns] = True
-            x, y = (0.5 * cells.grid.h * np.arange(size) for size in (fine.width, fine.height))
-            samples = sample(source, x[None, :], y[:, None], wanted)[rows, columns]
-        else:
-            checked = checks.as_float("source", checks.real_numbers("source", source))
-            values = on_elements(cells, "source", checked, slice(None))
-            samples = np.broadcast_to(values[:, None], (len(cells.corner), 9))
+        samples = source_samples(cells, source)
         for which, test in zip(groups(cells), tests, strict=True):
             load[which, :, component] = (test @ samples[which][:, :, None])[..., 0]
     return load

@@ -1,6 +1,7 @@
 """The discrete problem on cut elements, its solution, and values of it at points of the domain."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +25,7 @@ from disol.fem.ordering import nested_dissection
 from disol.fem.rounding import EPSILON, GOLDEN, report, require_range
 from disol.fem.solve import DirectSolver
 from disol.geometry.cut_cells import CutCells, cut
+from disol.geometry.pieces import add_up
 from disol.geometry.region import Region
 from disol.grid import Grid
 
@@ -58,11 +60,9 @@ class CutField:
 
     def pixels(self) -> Float[np.ndarray, "component height width"]:
         """Evaluate at pixel centres; NaN outside the domain."""
-        rows, columns, element = self.cells.centres
-        local = np.stack([columns, rows], axis=1) + 0.5 - self.cells.corner[element]
+        rows, columns, nodes, weights = _centres(self.cells)
         found = np.full((self.values.shape[1], *self.cells.grid.pixels), np.nan)
-        values = self.values[self.cells.nodes[element]]
-        found[:, rows, columns] = np.einsum("pi,pic->cp", corner_functions(local)[0], values)
+        found[:, rows, columns] = np.einsum("pi,pic->cp", weights, self.values[nodes])
         return found
 
     def nodes(self) -> Float[np.ndarray, "component rows columns"]:
@@ -71,6 +71,33 @@ class CutField:
         column, row = self.cells.places.T
         found[:, row, column] = self.values.T
         return found
+
+
+def _centres(
+    cells: CutCells,
+) -> tuple[
+    Int[np.ndarray, " pixel"], Int[np.ndarray, " pixel"], Int[np.ndarray, "pixel 4"], Float[np.ndarray, "pixel 4"]
+]:
+    """Return row and column of the pixels whose centres lie in the domain, the unknowns around each, and N_i there."""
+    rows, columns, element = cells.centres
+    local = np.stack([columns, rows], axis=1) + 0.5 - cells.corner[element]
+    return rows, columns, cells.nodes[element], corner_functions(local)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of SDIRK2, in elimination order.
+
+    share    γδ
+    middle   v
+    values   uⁿ⁺¹
+    number   of the whole step that ends with it, from 1; None of the smaller ones in between
+    """
+
+    share: float
+    middle: Vector
+    values: Vector
+    number: int | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,10 +209,31 @@ class CutSystem:
 
     def solve_and_estimate(self) -> CutField:
         """Solve, and leave what rounding may have changed to the caller."""
+        return self._solution
+
+    @cached_property
+    def _solution(self) -> CutField:
         if not np.any(self.form.reaction):
             self.boundary.require_support()
-        matrix, load = self._assembled
-        return self._field(*_Scaled(matrix).solve(load))
+        return self._field(*self._factors.solve(self._assembled[1]))
+
+    @cached_property
+    def _factors(self) -> "_Scaled":
+        return _Scaled(self._assembled[0])
+
+    def transpose_pixels(
+        self, d_pixels: Float[np.ndarray, "component height width"]
+    ) -> Float[np.ndarray, "unknown component"]:
+        """Return dJ/du of the unknowns from that of values at pixel centres; outside the domain it counts nothing."""
+        rows, columns, nodes, weights = _centres(self.cells)
+        shares = np.einsum("pi,cp->pic", weights, d_pixels[:, rows, columns])
+        return add_up(nodes.reshape(-1), shares.reshape(-1, len(d_pixels)), len(self.cells.places))
+
+    def solve_adjoint(self, d_values: Float[np.ndarray, "node component"]) -> Vector:
+        """Solve Aᵀ λ = dJ/du by the factors of A, in elimination order."""
+        adjoint, error = self._factors.transposed.solve(d_values.reshape(-1)[self._order])
+        report(error)
+        return adjoint
 
     def march(self, initial: Sources, step: float, steps: int) -> Iterator[CutField]:
         """Yield the steps of `march_and_estimate`; after the last, tell or refuse what rounding may have changed."""
@@ -204,22 +252,44 @@ class CutSystem:
         It is of second order and L-stable. The first step is taken in `FIRST` smaller ones: initial data that do not
         meet the values on the boundary change there faster than one step could follow.
         """
-        stiffness, load = self._assembled
+        error, largest, share = 0.0, 0.0, 0.0
+        for taken in self.take_steps(initial, step, steps):
+            if taken.share != share:
+                share = taken.share
+                added, kept = self._rounding_of_a_step(self.factors_of_step(share))
+            largest = max(largest, np.abs(taken.middle).max(), np.abs(taken.values).max())
+            error = kept * error + added * largest
+            if taken.number is not None:
+                yield self._field(taken.values, error / (largest or 1.0))
+
+    def take_steps(self, initial: Sources, step: float, steps: int) -> Iterator[Step]:
+        """Yield the steps of `march`, the smaller ones that the first is taken in one by one."""
+        load = self._assembled[1]
         momentum = self._momentum(initial)
-        error, largest = 0.0, 0.0
         for number in range(steps):
             inner = FIRST if number == 0 else 1
             if number < 2:
                 share = GAMMA * step / inner
-                solver = _Scaled(self._mass + share * stiffness)
-                added, kept = self._rounding_of_a_step(solver)
-            for _ in range(inner):
+                solver = self.factors_of_step(share)
+            for part in range(inner):
                 middle, _ = solver.solve(momentum + share * load, refine=False)
                 values, _ = solver.solve(self._ahead(momentum, middle) + share * load, refine=False)
                 momentum = self._mass @ values
-                largest = max(largest, np.abs(middle).max(), np.abs(values).max())
-                error = kept * error + added * largest
-            yield self._field(values, error / (largest or 1.0))
+                yield Step(share, middle, values, number + 1 if part == inner - 1 else None)
+
+    def initial_loads(self, initial: Sources) -> Float[np.ndarray, "element 4 component"]:
+        """∫ N_i u⁰ of every element."""
+        return source_load(self.cells, Form(self.form.law), _by_component(initial, self.form.components))
+
+    def factors_of_step(self, share: float) -> "_Scaled":
+        """Return the factors of M + γδ K, computed once."""
+        if share not in self._factors_of_steps:
+            self._factors_of_steps[share] = _Scaled(self._mass + share * self._assembled[0])
+        return self._factors_of_steps[share]
+
+    @cached_property
+    def _factors_of_steps(self) -> "dict[float, _Scaled]":
+        return {}
 
     def project(self, initial: Sources) -> CutField:
         """Return u⁰ nearest to a function: M u⁰ = ∫ ρ N_i u⁰."""
@@ -227,9 +297,8 @@ class CutSystem:
 
     def _momentum(self, initial: Sources) -> Vector:
         """∫ ρ N_i u⁰."""
-        plain = Form(self.form.law)
         density = on_elements(self.cells, "density", self.form.density, slice(None))[:, None, None]
-        loads = density * source_load(self.cells, plain, _by_component(initial, self.form.components))
+        loads = density * self.initial_loads(initial)
         return np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(self._order))
 
     def _ahead(self, momentum: Vector, middle: Vector) -> Vector:
@@ -273,6 +342,13 @@ class _Scaled:
         data = matrix.data * self.scale[matrix.indices] * np.repeat(self.scale, np.diff(matrix.indptr))
         self.solver = DirectSolver(scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
+    @cached_property
+    def transposed(self) -> "_Scaled":
+        """Factors of the transpose, which S scales as well."""
+        other = copy(self)
+        other.solver = self.solver.transposed()
+        return other
+
     def solve(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
         """Solve for one load vector; estimate what rounding has changed, 0 if not refined."""
         if not load.any():
@@ -295,12 +371,19 @@ def _by_component(sources: Sources, count: int) -> Sequence[ComponentSource]:
 
 
 def discretise(
-    region: Region, grid: Grid, form: Form, conditions: Sequence[Condition] = (), source: Sources = None
+    region: Region,
+    grid: Grid,
+    form: Form,
+    conditions: Sequence[Condition] = (),
+    source: Sources = None,
+    cells: CutCells | None = None,
 ) -> CutSystem:
     """Discretise a form on a domain with its true boundary.
 
     conditions   values, fluxes and exchange on arcs; every other boundary has no flux
     source       f: a function of x and y, one value per pixel, a number or None; of several components one for each
+    cells        the grid cut at the region and these arcs, if that has been done
     """
-    cells = cut(region, grid, [condition.arc for condition in conditions])
+    if cells is None:
+        cells = cut(region, grid, [condition.arc for condition in conditions])
     return CutSystem(cells, form, Boundary(cells, form, tuple(conditions)), _by_component(source, form.components))

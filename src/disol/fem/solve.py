@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module
 from threading import Lock
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -168,11 +170,19 @@ class DirectSolver:
     factors: "scipy.sparse.linalg.SuperLU" = field(init=False)
     size: float = field(init=False)
     is_pivoted: bool = field(init=False, default=False)
+    _factored: Literal["N", "T"] = field(init=False, default="N")  # the matrix, or its transpose
 
     def __post_init__(self) -> None:
         with one_thread():
             self.factors = factorise(self.matrix, pivot=False)
         self.size = float(scipy.sparse.linalg.norm(self.matrix))
+
+    def transposed(self) -> "DirectSolver":
+        """Return the solver of Aᵀ, by the same factors."""
+        other = copy(self)
+        other.matrix, other._factored = self.matrix.T.tocsc(), "N" if self._factored == "T" else "T"
+        other.__dict__.pop("_parts", None)
+        return other
 
     def solve(self, load: Vector, refine: bool = True) -> Vector:
         """Solve for one load vector."""
@@ -181,12 +191,12 @@ class DirectSolver:
     def solve_and_estimate(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
         """Solve for one load vector; estimate the largest error relative to the largest value, 0 if not refined."""
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-            solution, error = self._refine(load) if refine else (self.factors.solve(load), 0.0)
+            solution, error = self._refine(load) if refine else (self._apply(load), 0.0)
             backward_error = self.backward_error(solution, load)
             # A NaN is no solution either.
             is_exact = error <= NOTABLE_ERROR and backward_error <= LARGEST_BACKWARD_ERROR
             if not is_exact and not self.is_pivoted:
-                self.factors, self.is_pivoted = factorise(self.matrix, pivot=True), True
+                self.factors, self.is_pivoted, self._factored = factorise(self.matrix, pivot=True), True, "N"
                 return self.solve_and_estimate(load, refine)
         if not backward_error <= LARGEST_BACKWARD_ERROR:
             raise DisolError(
@@ -195,14 +205,17 @@ class DirectSolver:
             )
         return solution, error
 
+    def _apply(self, load: Float[np.ndarray, "unknown *columns"]) -> Float[np.ndarray, "unknown *columns"]:
+        return self.factors.solve(load, self._factored)  # type: ignore[call-overload]
+
     def _refine(self, load: Vector) -> tuple[Vector, float]:
         # A known solution is solved for beside the unknown one: how far it is missed tells of errors that corrections
         # cannot show, where the factors are so wrong that they make these small.
         known = np.arange(len(load)) * GOLDEN % 2 - 1
-        solution, found = self.factors.solve(np.stack([load, self.matrix @ known], axis=1)).T
+        solution, found = self._apply(np.stack([load, self.matrix @ known], axis=1)).T
         refinement = Refinement(np.abs(solution).max(), np.abs(found - known).max())
         while refinement.active:
-            correction = self.factors.solve(self.residual(solution, load))
+            correction = self._apply(self.residual(solution, load))
             if refinement.accept(np.abs(correction).max(), np.abs(solution).max()):
                 solution = solution + correction
         return solution, float(refinement.error)

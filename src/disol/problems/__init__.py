@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from disol._terms import Term as Term
     from disol.problems.case import Case as Case
     from disol.problems.case import draw as draw
+    from disol.problems.gradients import solve_adjoint as solve_adjoint
     from disol.problems.problem import Problem as Problem
     from disol.problems.problem import TransientProblem as TransientProblem
     from disol.problems.reading import read_case as read_case
@@ -34,6 +35,7 @@ _PUBLIC_NAMES = {
     "TransientProblem": "problem",
     "draw": "case",
     "read_case": "reading",
+    "solve_adjoint": "gradients",
     "solve_exact": "solve",
     "system": "solve",
 }

@@ -62,7 +62,7 @@ class Coefficient:
         """
         if callable(value):
             mask = domain if finer is None else finer
-            near = scipy.ndimage.binary_dilation(mask, np.ones((3, 3), dtype=bool))
+            near = with_neighbours(mask)
             samples = self._sample(name, value, Grid(*mask.shape), near)
             values = np.zeros((*samples.shape[:-1], *mask.shape))
             values[..., near] = samples
@@ -115,6 +115,11 @@ class Coefficient:
         elif self.least == "ratio" and not ((values > -1) & (values < 0.5)).all():
             wrong = float(values[(values <= -1) | (values >= 0.5)].flat[0])
             raise DisolError(f"{name} must lie in (-1, 0.5) on every pixel of the domain, got {wrong:g}.")
+
+
+def with_neighbours(mask: Mask) -> Mask:
+    """Mark the pixels of a mask and those next to them, at whose centres functions are evaluated, row by row."""
+    return scipy.ndimage.binary_dilation(mask, np.ones((3, 3), dtype=bool))
 
 
 def nearest(known: Mask) -> Int[np.ndarray, "2 height width"]:

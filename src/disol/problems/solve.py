@@ -74,6 +74,7 @@ def solve_exact(
     conventions: str | Conventions | None = None,
     element: str = "q1",
     device: str = "auto",
+    keep_factors: bool = False,
     **own: Any,
 ) -> Solution:
     """Solve a case, or a batch of them, exactly in the sense of its discrete system.
@@ -88,6 +89,7 @@ def solve_exact(
     element       "q1", on pixels also "p1"
     device        "auto": batches on pixels on a GPU if there is one, all else on all cores; "cpu"; and on pixels "cuda"
                   or "cuda:NUMBER"
+    keep_factors  keep those of one case on its true boundary for `disol.solve_adjoint`: 7 to 30 MB on a 128 grid
     own           terms and numbers of a problem of one's own
 
     Masks and markers are arrays of 0 and 1, [height, width], or [batch, height, width] for a batch. A source is an
@@ -115,7 +117,8 @@ def solve_exact(
         gpu = None if is_left_open and not _may_be_batch(posed, given) else find_gpu(device)
     else:
         require_cpu(device)
-    return solve_case(as_case(posed, conventions, given, gpu), gpu, element, at_any_size=not is_left_open)
+    case = as_case(posed, conventions, given, gpu)
+    return solve_case(case, gpu, element, at_any_size=not is_left_open, keep_factors=keep_factors)
 
 
 def _is_on_pixels(problem: str | Problem | Case, conventions: str | Conventions | None) -> bool:
@@ -197,11 +200,17 @@ def require_cpu(device: str) -> None:
         )
 
 
-def solve_case(case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False) -> Solution:
+def solve_case(
+    case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False, keep_factors: bool = False
+) -> Solution:
     """Solve a checked case, here or on a GPU; there only batches of a size that is worth it, unless told otherwise."""
+    if keep_factors and (case.is_batch or not case.conventions.true_boundary):
+        raise DisolError(
+            f'Factors are kept of one case on the true boundary only, got {case}. Pass one with conventions="physical".'
+        )
     if case.conventions.true_boundary:
         _require_q1(element)
-        return solve_true(case)
+        return solve_true(case, keep_factors)
     with naming_the_case(case, lambda own: own.system(element)):
         if gpu is None or not (at_any_size or is_worth_a_gpu(case)):
             return solve_here(case, element)
@@ -264,7 +273,7 @@ def solve_here(case: Case, element: str = "q1") -> Solution:
     return from_nodes(case, np.stack([nodes for nodes, _ in found]), errors, frames)
 
 
-def solve_true(case: Case) -> Solution:
+def solve_true(case: Case, keep_factors: bool = False) -> Solution:
     """Solve on true boundaries, the cases of a batch on all cores; say where solutions are less accurate than usual."""
     cautions: dict[str, list[int]] = {}
     for number, own in enumerate(case if case.is_batch else (case,), start=case._first):
@@ -274,7 +283,7 @@ def solve_true(case: Case) -> Solution:
         also = f" and {len(others)} more" if others else ""
         warnings.warn(f"Case {first}{also}: {caution}" if case.is_batch else caution, UserWarning, stacklevel=4)
     if not case.is_batch:
-        solution = true_boundary.solve_case(case)
+        solution = true_boundary.solve_case(case, keep_factors)
         assert solution.rounding_error is not None
         report(solution.rounding_error)
         return solution

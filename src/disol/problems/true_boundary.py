@@ -17,6 +17,7 @@ from disol.fem.cut_system import CutField, CutSolution, CutSystem, discretise
 from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
 from disol.fem.rounding import report
 from disol.fields import at_pixels, times
+from disol.geometry.cut_cells import CutCells
 from disol.geometry.named_parts import name_arcs
 from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid
@@ -26,15 +27,15 @@ from disol.problems.problem import Markers, TransientProblem
 from disol.problems.solution import Solution
 
 
-def cut_system(case: Case, refinement: int = 1) -> CutSystem:
-    """Discretise one case on the grid of its pixels, or on one that is so many times finer."""
+def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -> CutSystem:
+    """Discretise one case on the grid of its pixels, or on one that is so many times finer; it may be cut already."""
     region = case.region
     height, width = case.grid.pixels
     grid = Grid(refinement * height, refinement * width)
     known, length = coefficients(case, refinement), case.frame.length
     sources = [times(length**2, _on_grid(source, grid)) for source in case.problem.sources(case.terms, known)]
     form = case.problem.form(case.conventions, known).on_length(length)
-    return discretise(region, grid, form, conditions(case), sources)
+    return discretise(region, grid, form, conditions(case), sources, cells)
 
 
 def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
@@ -104,7 +105,7 @@ def _on_grid(source: Any, grid: Grid) -> Any:
     return source.repeat(refinement, axis=0).repeat(refinement, axis=1)
 
 
-def solve_case(case: Case) -> Solution:
+def solve_case(case: Case, keep_factors: bool = False) -> Solution:
     """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken.
 
     What rounding may have changed is left to the caller.
@@ -123,7 +124,7 @@ def solve_case(case: Case) -> Solution:
         found[0] = system.project(case.terms["initial"])
     # Its matrices are assembled again should somebody ask for them: many solutions would fill memory with them.
     kept = CutSolution(replace(system), tuple(found[step] for step in asked))
-    return Solution(case, frames.pick(fields), size, None, "cpu", error, kept)
+    return Solution(case, frames.pick(fields), size, None, "cpu", error, kept, system if keep_factors else None)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # whatever is not finite is refused

@@ -1,0 +1,191 @@
+"""Gradients of a functional in what a form and its conditions give to each element: transposes of its weak forms.
+
+R = Σ s : K + m : M + l · b is linear in the law C, the velocity v, its upwinding τ v, the reaction r, the density ρ,
+the penalty β and the source f of each element, or a product of two of these, so that its derivatives are exact. Those
+of τ v and of β, which depend on C and v, are left to whoever knows how these change.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from jaxtyping import Float
+
+from disol.fem.cut_adjoint import ElementLoads, Sensitivity
+from disol.fem.cut_forms import N_N, N_SLOPE, SLOPE_SAMPLE, Elements, groups, on_elements, source_samples
+from disol.fem.cut_system import CutSystem
+from disol.fem.nitsche import BoundaryPoints, Dirichlet, Neumann, Robin
+from disol.geometry.pieces import add_up
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What each element has of the coefficients, or derivatives with respect to it; an axis of 1 is shared by all.
+
+    upwind    τ v of SUPG
+    penalty   β of Nitsche's method
+    source    of each component, 0 for one that is a function
+    """
+
+    law: Float[np.ndarray, "_ component 2 component 2"]
+    velocity: Float[np.ndarray, "_ 2"]
+    upwind: Float[np.ndarray, "_ 2"]
+    reaction: Float[np.ndarray, " _"]
+    density: Float[np.ndarray, " _"]
+    penalty: Float[np.ndarray, " _"]
+    source: Float[np.ndarray, "_ component"]
+
+    @classmethod
+    def of(cls, system: CutSystem) -> "Material":
+        """Gather what the elements of a system have."""
+        elements = Elements.of(system.cells, system.form, slice(None))
+        velocity = np.zeros((1, 2)) if elements.velocity is None else elements.velocity
+        return cls(
+            elements.law,
+            velocity,
+            elements.tau[:, None] * velocity,
+            elements.reaction,
+            elements.density,
+            system.boundary.penalty,
+            element_sources(system),
+        )
+
+    def change(self, before: "Material", after: "Material") -> Float[np.ndarray, " element"]:
+        """Return how J changes with the change of each element, to first order, if these are its derivatives."""
+        total = np.zeros(len(self.penalty))
+        for each in fields(self):
+            change = getattr(after, each.name) - getattr(before, each.name)
+            total = total + (getattr(self, each.name) * change).reshape(len(total), -1).sum(axis=1)
+        return total
+
+
+def element_sources(system: CutSystem) -> Float[np.ndarray, "_ component"]:
+    """Return the source of each component on each element, 0 for one that is a function."""
+    known = [0.0 if source is None or callable(source) else source for source in system.sources]
+    values = [on_elements(system.cells, "source", source, slice(None)) for source in known]
+    return np.stack(np.broadcast_arrays(*values), axis=-1)
+
+
+def material_gradient(system: CutSystem, sensitivity: Sensitivity) -> Material:
+    """Return dJ with respect to what each element has."""
+    count, size = system.form.components, len(system.cells.corner)
+    law, source = np.zeros((size, count, 2, count, 2)), np.zeros((size, count))
+    velocity, upwind = np.zeros((2, size, 2))
+    reaction, density = np.zeros((2, size))
+    h = system.cells.grid.h
+    for which in groups(system.cells):
+        elements = Elements.of(system.cells, system.form, which)
+        slopes, stiffness, load = elements.gradients(), sensitivity.stiffness[which], sensitivity.load[which]
+        same, along = (np.tensordot(elements.moments, form, (1, -1)) for form in (N_N, N_SLOPE))
+        law[which] = np.einsum("...abij,...icjd->...cadb", slopes, stiffness, optimize=True)
+        source[which] = (elements.test().sum(axis=-1)[:, :, None] * load).sum(axis=1)
+        trace, mass = (np.einsum("eicjc->eij", each) for each in (stiffness, sensitivity.mass[which]))
+        carried = np.zeros((1, 2)) if elements.velocity is None else elements.velocity
+        added = elements.tau[:, None] * carried
+        tested = h * np.einsum("...aij,...ji->...a", along, trace)  # ∫ ∂_a N_i N_j
+        reaction[which] = h**2 * np.einsum("...ij,...ij->...", same, trace) + (added * tested).sum(axis=1)
+        density[which] = h**2 * np.einsum("...ij,...ij->...", same, mass)
+        if count == 1:
+            both = np.einsum("...abij,...ij->...ab", slopes, trace)
+            samples = source_samples(system.cells, system.sources[0])[which]
+            upwind_test = h * np.tensordot(elements.moments, SLOPE_SAMPLE, (1, -1))
+            velocity[which] = h * np.einsum("...aij,...ij->...a", along, trace) + np.einsum(
+                "...a,...ab->...b", added, both
+            )
+            upwind[which] = (
+                np.einsum("...b,...ab->...a", carried, both)
+                + elements.reaction[:, None] * tested
+                + np.einsum("...aip,...i,...p->...a", upwind_test, load[:, :, 0], samples, optimize=True)
+            )
+    gradient = Material(law, velocity, upwind, reaction, density, np.zeros(size), source)
+    for number, component, at in _pieces(system):
+        condition = system.boundary.conditions[number]
+        if isinstance(condition, Dirichlet):
+            _add_nitsche(gradient, system, sensitivity, condition, component, at)
+    return gradient
+
+
+def _pieces(system: CutSystem) -> Iterator[tuple[int, int, BoundaryPoints]]:
+    """Yield the points of each condition, by its number, and component that holds somewhere."""
+    for number, condition in enumerate(system.boundary.conditions):
+        for component in system.boundary.chosen(condition):
+            at = system.boundary.points_of(condition, component)
+            if len(at.element):
+                yield number, component, at
+
+
+def _add_nitsche(
+    gradient: Material,
+    system: CutSystem,
+    sensitivity: Sensitivity,
+    condition: Dirichlet,
+    component: int,
+    at: BoundaryPoints,
+) -> None:
+    """Add what values on pieces of the boundary contribute through the law, the penalty and inflow, in place."""
+    size = len(gradient.penalty)
+    value = at.evaluate("value", condition.value, component, system.form.components)
+    stiffness, load = sensitivity.stiffness[at.element], sensitivity.load[at.element]
+    consistency = stiffness[:, :, component] + stiffness[:, :, :, :, component].transpose(0, 3, 1, 2)
+    tested = np.einsum("pqi,pijd->pqjd", at.values, consistency) + value[:, :, None, None] * load[:, None]
+    along_normal = -np.einsum("pq,pqbj,pqjd->pdb", at.weight, at.slopes, tested, optimize=True)
+    gradient.law[:, component] += add_up(at.element, np.einsum("pa,pdb->padb", at.normal, along_normal), size)
+    square = _square(sensitivity, component, at, value)
+    penalty = (at.weight * square).sum(axis=1)
+    gradient.penalty[:] += add_up(at.element, penalty, size)
+    velocity = np.zeros(2) if system.form.velocity is None else system.form.velocity
+    carried = on_elements(system.cells, "velocity", velocity, at.element, axes=1)
+    enters = np.heaviside(-(carried * at.normal).sum(axis=1), 0.5)
+    gradient.velocity[:] -= add_up(at.element, (penalty * enters)[:, None] * at.normal, size)
+
+
+def _square(
+    sensitivity: Sensitivity, component: int, at: BoundaryPoints, value: Float[np.ndarray, "piece 3"]
+) -> Float[np.ndarray, "piece 3"]:
+    """Return dJ with respect to the factor α of ∫ α u w = ∫ α g w, per weight of a point."""
+    stiffness = sensitivity.stiffness[at.element][:, :, component, :, component]
+    load = _tested(sensitivity.load, component, at)
+    return np.einsum("pqi,pqj,pij->pq", at.values, at.values, stiffness, optimize=True) + value * load
+
+
+def _tested(loads: ElementLoads, component: int, at: BoundaryPoints) -> Float[np.ndarray, "piece 3"]:
+    return np.einsum("pqi,pi->pq", at.values, loads[at.element][:, :, component])
+
+
+@dataclass(frozen=True, eq=False)
+class ValueGradient:
+    """Derivatives of J in the values of a condition at its points, whose sum is that in an added constant.
+
+    number      of the condition in its system
+    name        of its attribute
+    component   of the solution
+    """
+
+    number: int
+    name: str
+    component: int
+    at: BoundaryPoints
+    gradient: Float[np.ndarray, "piece 3"]
+
+
+def boundary_gradients(system: CutSystem, sensitivity: Sensitivity) -> Iterator[ValueGradient]:
+    """Yield dJ with respect to the values, fluxes, coefficients and outsides of all conditions."""
+    count = system.form.components
+    for number, component, at in _pieces(system):
+        condition = system.boundary.conditions[number]
+        tested = _tested(sensitivity.load, component, at)
+        if isinstance(condition, Neumann):
+            found = {"flux": tested}
+        elif isinstance(condition, Robin):
+            outside = at.evaluate("outside", condition.outside, component, count)
+            coefficient = at.evaluate("coefficient", condition.coefficient, component, count)
+            found = {
+                "coefficient": _square(sensitivity, component, at, outside),
+                "outside": coefficient * tested,
+            }
+        else:
+            square = (system.boundary.penalty[at.element] + system.boundary.inflow(at))[:, None]
+            flux = system.boundary.flux(at)[:, :, component]
+            found = {"value": square * tested - np.einsum("pqjd,pjd->pq", flux, sensitivity.load[at.element])}
+        for name, gradient in found.items():
+            yield ValueGradient(number, name, component, at, at.weight * gradient)
