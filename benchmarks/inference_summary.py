@@ -60,6 +60,7 @@ PAGES = {
     "pixel-geometry": "what pixels cost in accuracy, and what the true boundary gains",
     "cut-cells": "pixels cut at the true boundary, against known solutions and body-fitted meshes",
     "locking": "where bilinear elements are too stiff on the true boundary",
+    "ranking": "many variants in order: worker processes against a loop",
     "generation": "generating data on a GPU",
     "generation-cpu": "generating data on a CPU",
 }

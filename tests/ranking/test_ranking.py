@@ -175,6 +175,9 @@ def test_measures_are_those_of_the_solution() -> None:
             assert disol.rank([elastic], by).best.value == pytest.approx(value, rel=1e-12)
     warm = disol.rank([scalar], "max_temperature").best
     assert warm.value == warm.amplitude
+    heat = drawn(1, "heat")[0]
+    fluxes = disol.solve_exact(heat).total_flux("outer")
+    assert disol.rank([heat], "flux:outer").best.value == fluxes[np.abs(fluxes).argmax()]
     with pytest.warns(UserWarning, match="thinner"):
         assert "max_temperature is of problems of one unknown" in disol.rank([elastic], "max_temperature")[0].error
 

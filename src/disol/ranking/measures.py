@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from disol import _checks as checks
 from disol.errors import DisolError, shown
@@ -31,17 +32,23 @@ def find_temperature(solution: Solution) -> float:
 
 def find_flux(solution: Solution, part: str) -> float:
     """Find what flows in through a part of the boundary; of displacements the length of the force on it."""
-    total = np.atleast_1d(solution.total_flux(part))
-    return float(total[0]) if len(total) == 1 else float(np.linalg.norm(total))
+    total = solution.total_flux(part)
+    return find_extreme(np.linalg.norm(total, axis=-1) if len(solution.fields) > 1 else total)
+
+
+def find_extreme(values: float | Float[np.ndarray, "..."]) -> float:
+    """Find the value of the largest size, with its sign, of those at several times."""
+    each = np.ravel(values)
+    return float(each[np.abs(each).argmax()])
 
 
 MEASURES: dict[str, Measure] = {
     "max": find_largest,
     "max_temperature": find_temperature,
-    "max_displacement": lambda solution: np.max(solution.max_displacement),
-    "von_mises": lambda solution: np.max(solution.von_mises),
-    "compliance": lambda solution: solution.compliance,
-    "energy": lambda solution: solution.energy,
+    "max_displacement": lambda solution: solution.max_displacement,
+    "von_mises": lambda solution: solution.von_mises.max(),
+    "compliance": lambda solution: find_extreme(solution.compliance),
+    "energy": lambda solution: find_extreme(solution.energy),
 }
 
 

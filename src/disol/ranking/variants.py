@@ -4,7 +4,7 @@ import pickle
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,8 @@ def rank(
                 it, so that one that cannot be read is a row of the ranking, too, and none is kept in memory
     by          "max" (largest |U|; of one unknown also "max_temperature"), "max_displacement" (of vectors),
                 "von_mises" (largest), "compliance", "energy", "flux:PART" (what flows in through a part of the
-                boundary, or the size of the force on it), or a function of a `Solution` that returns a number
+                boundary, or the size of the force on it), or a function of a `Solution` that returns a number; of a
+                transient problem the largest of the times asked for
     ascending   the smallest value is the best
     workers     processes, one per core unless given or cases are few; 1 solves in this process. Others need cases and
                 functions that can be pickled, as formulas and functions of modules can and lambdas cannot
@@ -101,13 +102,13 @@ def solve_one_by_one(variants: Sequence[Variant], by: str | Measure, workers: in
 
 def find_outcome(variant: Variant, by: str | Measure) -> Outcome:
     """Solve one variant on the CPU and measure it; what is wrong with it is its outcome."""
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            solution = solve_exact(_make(variant), device="cpu")
-            return _measured(solution, by, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
-    except DisolError as error:
-        return Outcome(error=str(error))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            found = _measured(solve_exact(_make(variant), device="cpu"), by)
+        except DisolError as error:
+            found = Outcome(error=str(error))
+    return replace(found, notes=tuple(dict.fromkeys(str(warning.message) for warning in caught)))
 
 
 def solve_in_batches(variants: Sequence[Variant], by: str | Measure, device: str) -> Iterator[tuple[int, Outcome]]:
@@ -180,8 +181,8 @@ def _require_one(case: object, name: str) -> Case:
     return case
 
 
-def _measured(solution: Solution, by: str | Measure, notes: tuple[str, ...] = ()) -> Outcome:
-    return Outcome(measure(solution, by), float(np.max(solution.amplitude)), notes=notes)
+def _measured(solution: Solution, by: str | Measure) -> Outcome:
+    return Outcome(measure(solution, by), float(np.max(solution.amplitude)))
 
 
 def _put_in_order(
