@@ -57,16 +57,11 @@ class CutField:
 
     def pixels(self) -> Float[np.ndarray, "component height width"]:
         """Evaluate at pixel centres; NaN outside the domain."""
-        cells, inside = self.cells, self.cells.region.mask(self.cells.grid) & (self.cells.element_at >= 0)
-        rows, columns = np.nonzero(inside)
-        element = cells.element_at[inside]
-        local = np.stack([columns, rows], axis=1) + 0.5 - cells.corner[element]
-        found = np.full((self.values.shape[1], *cells.grid.pixels), np.nan)
-        found[:, inside] = np.einsum("pi,pic->cp", corner_functions(local)[0], self.values[cells.nodes[element]])
-        parted = np.array([pixel for pixel in cells.parted if inside[pixel]], dtype=int).reshape(-1, 2)
-        if len(parted):
-            row, column = parted.T
-            found[:, row, column] = self.at(cells.grid.h * (column + 0.5), cells.grid.h * (row + 0.5))
+        rows, columns, element = self.cells.centres
+        local = np.stack([columns, rows], axis=1) + 0.5 - self.cells.corner[element]
+        found = np.full((self.values.shape[1], *self.cells.grid.pixels), np.nan)
+        values = self.values[self.cells.nodes[element]]
+        found[:, rows, columns] = np.einsum("pi,pic->cp", corner_functions(local)[0], values)
         return found
 
     def nodes(self) -> Float[np.ndarray, "component rows columns"]:
@@ -193,10 +188,7 @@ class CutSystem:
         meet the values on the boundary change there faster than one step could follow.
         """
         stiffness, load = self._assembled
-        plain = Form(self.form.law)
-        density = on_elements(self.cells, "density", self.form.density, slice(None))[:, None, None]
-        loads = density * source_load(self.cells, plain, _by_component(initial, self.form.components))
-        momentum = np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(load))
+        momentum = self._momentum(initial)
         for number in range(steps):
             inner = FIRST if number == 0 else 1
             if number < 2:
@@ -209,10 +201,29 @@ class CutSystem:
                 momentum = self._mass @ values
             yield self._field(values)
 
+    def project(self, initial: Sources) -> CutField:
+        """Return u⁰ nearest to a function: M u⁰ = ∫ ρ N_i u⁰."""
+        return self._field(_Scaled(self._mass).solve(self._momentum(initial), refine=False)[0])
+
+    def _momentum(self, initial: Sources) -> Vector:
+        """∫ ρ N_i u⁰."""
+        plain = Form(self.form.law)
+        density = on_elements(self.cells, "density", self.form.density, slice(None))[:, None, None]
+        loads = density * source_load(self.cells, plain, _by_component(initial, self.form.components))
+        return np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(self._order))
+
     def _field(self, solution: Vector, rounding_error: float | None = None) -> CutField:
         values = np.empty(len(self._order))
         values[self._order] = solution
         return CutField(self.cells, values.reshape(-1, self.form.components), rounding_error)
+
+
+@dataclass(frozen=True, eq=False)
+class CutSolution:
+    """A system on cut elements and what solves it: one field, of a transient problem one for each time asked for."""
+
+    system: CutSystem
+    fields: tuple[CutField, ...]
 
 
 class _Scaled:

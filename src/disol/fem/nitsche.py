@@ -90,13 +90,20 @@ class BoundaryPoints:
     slopes: Float[np.ndarray, "piece 3 2 4"]
 
     @classmethod
-    def on(cls, cells: CutCells, which: Int[np.ndarray, " some"]) -> "BoundaryPoints":
-        """Put the points on some pieces."""
+    def on(
+        cls,
+        cells: CutCells,
+        which: Int[np.ndarray, " some"],
+        between: tuple[Float[np.ndarray, " some"], Float[np.ndarray, " some"]] | None = None,
+    ) -> "BoundaryPoints":
+        """Put the points on some pieces, or on what of each lies between two shares of its length."""
         pieces, element, h = cells.pieces, cells.element[which], cells.grid.h
-        start, step = pieces.start[which][:, None], (pieces.end - pieces.start)[which][:, None]
-        points = start + GAUSS_POINTS[:, None] * step
+        start, step = pieces.start[which], (pieces.end - pieces.start)[which]
+        low, high = between or (np.zeros(len(which)), np.ones(len(which)))
+        share = low[:, None] + GAUSS_POINTS * (high - low)[:, None]
+        points = start[:, None] + share[:, :, None] * step[:, None]
         values, slopes = corner_functions(points - cells.corner[element][:, None])
-        weight = h * pieces.length[which][:, None] * GAUSS_WEIGHTS
+        weight = h * (pieces.length[which] * (high - low))[:, None] * GAUSS_WEIGHTS
         return cls(element, weight, h * points[..., 0], h * points[..., 1], pieces.normal[which], values, slopes / h)
 
     def evaluate(self, name: str, value: BoundaryValue, component: int, count: int) -> Float[np.ndarray, "piece 3"]:
@@ -156,8 +163,12 @@ class Boundary:
 
     def points_of(self, condition: Condition, component: int) -> BoundaryPoints:
         """Return the points where a condition holds for a component."""
+        return BoundaryPoints.on(self.cells, self.pieces_of(condition, component))
+
+    def pieces_of(self, condition: Condition, component: int) -> Int[np.ndarray, " some"]:
+        """Return the pieces where a condition holds for a component."""
         number = next(number for number, each in enumerate(self.conditions) if each is condition)
-        return BoundaryPoints.on(self.cells, np.flatnonzero(self.kinds[type(condition)][component] == number))
+        return np.flatnonzero(self.kinds[type(condition)][component] == number)
 
     def flux(self, at: BoundaryPoints) -> Float[np.ndarray, "piece 3 component 4 component"]:
         """t_c(N_j e_d) = n_a C_cadb ∂_b N_j at points, [c, j, d]."""

@@ -26,10 +26,14 @@ from disol.grid import Grid
 SMALLEST = 1e-3  # of a pixel; smaller elements are merged, larger thresholds keep stresses from converging
 NOTHING = 1e-8  # of a pixel: a part of the domain that consists of smaller elements is left out
 CLOSED = 1e-9  # an open side that is shorter, in pixels, joins nothing
+TOUCHING = 1e-9  # a point this close to the domain, in units of the square, lies on its boundary
 
 # Corners that two elements share across the right and across the bottom side of the first: (of it, of the other).
 SHARED = (((1, 0), (2, 3)), ((3, 0), (2, 1)))
 
+
+# Steps to the points around one.
+DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 # Components by the row and column of their pixel, each with the number of its element.
 Parted = dict[tuple[int, int], list[tuple[Component, int]]]
@@ -84,7 +88,20 @@ class CutCells:
     def find(
         self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
     ) -> tuple[Int[np.ndarray, " point"], Float[np.ndarray, "point 2"]]:
-        """Return the element at each point, -1 outside the domain, and the point in pixels from its top left corner."""
+        """Return the element at each point, -1 outside the domain, and the point in pixels from its top left corner.
+
+        The boundary belongs to the domain: what lies on it, but for rounding, has the element that one comes to by a
+        step of `TOUCHING` inwards.
+        """
+        element = self._find_inside(x, y)
+        for step_x, step_y in DIRECTIONS:
+            outside = np.flatnonzero(element < 0)
+            if not len(outside):
+                break
+            element[outside] = self._find_inside(x[outside] + TOUCHING * step_x, y[outside] + TOUCHING * step_y)
+        return element, np.stack([x, y], axis=1) / self.grid.h - self.corner[element]
+
+    def _find_inside(self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> Int[np.ndarray, " point"]:
         points = np.stack([x, y], axis=1) / self.grid.h
         column, row = np.clip(np.floor(points).astype(int), 0, [self.grid.width - 1, self.grid.height - 1]).T
         element = np.where(self.region.contains(x, y), self.element_at[row, column], -1)
@@ -93,7 +110,23 @@ class CutCells:
             for component, number in found:
                 inside = winds_around(component.outline, points[here] - [at_column, at_row])
                 element[here[inside]] = number
-        return element, points - self.corner[element]
+        return element
+
+    @cached_property
+    def centres(self) -> tuple[Int[np.ndarray, " pixel"], Int[np.ndarray, " pixel"], Int[np.ndarray, " pixel"]]:
+        """Row and column of the pixels whose centre lies in the domain, and the element there."""
+        inside = self.region.mask(self.grid) & (self.element_at >= 0)
+        rows, columns = np.nonzero(inside)
+        element = self.element_at[inside]
+        parted = np.array([pixel for pixel in self.parted if inside[pixel]], dtype=int).reshape(-1, 2)
+        if len(parted):
+            place = np.full(self.grid.pixels, -1)
+            place[inside] = np.arange(len(rows))
+            row, column = parted.T
+            found, _ = self.find(self.grid.h * (column + 0.5), self.grid.h * (row + 0.5))
+            element[place[row, column]] = found
+        known = element >= 0
+        return rows[known], columns[known], element[known]
 
 
 def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:

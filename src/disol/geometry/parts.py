@@ -5,6 +5,8 @@ is less than a tenth of the side of the box, as of round domains, it is what fac
 Nearest to a point is one straight run of a loop.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -35,6 +37,18 @@ def find_part(region: Region, name: str) -> tuple[Arc, ...]:
             f"{list_some(list(curves.places))}, a range such as outer:0.1-0.35, or near:X,Y."
         )
     return tuple(Arc.from_segment(segment) for segment, _ in curves.segments(read_ranges(asked)))
+
+
+def name_arcs(region: Region, arcs: Sequence[Arc]) -> list[str]:
+    """Return the names of the loops, or of the ranges of loops, that arcs are."""
+    names = {loop: (name, first) for name, (loop, first) in name_curves(region.loops).places.items()}
+    found = []
+    for arc in arcs:
+        name, first = names[arc.loop]
+        start, length = (arc.start - first) % 1.0, arc.end - arc.start
+        end = start + length if start + length <= 1 + ON_SIDE else start + length - 1
+        found.append(name if length >= 1 else f"{name}:{start:.6g}-{end:.6g}")
+    return found
 
 
 def _side(region: Region, name: str) -> tuple[Arc, ...]:

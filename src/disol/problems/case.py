@@ -286,6 +286,19 @@ class Case:
         """Return the input channel called `name`."""
         return self.channels.select(self.inputs, name)
 
+    @property
+    def length(self) -> float:
+        """The physical length of one unit of the grid."""
+        return 1.0
+
+    def to_grid(self, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 2"]:
+        """Take points of its drawing to the grid, which is one unit high."""
+        return points
+
+    def to_drawing(self, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 2"]:
+        """Take points of the grid to its drawing."""
+        return points
+
     def coefficient_values(self) -> dict[str, Float[np.ndarray, "..."]]:
         """Return its coefficients as arrays whose last axes are pixels; what is the same everywhere has none."""
         kinds = self.problem.coefficients

@@ -1,6 +1,6 @@
 """Conditions that a user states by parts of the boundary: values, fluxes, exchange and tractions, on a mask."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,11 @@ class Stated:
     argument: str
     part: str
     conditions: tuple[Condition, ...]
+
+    @property
+    def arcs(self) -> list[Arc]:
+        """The arcs of the part."""
+        return [condition.arc for condition in self.conditions]
 
 
 def read_conditions(
@@ -93,14 +98,21 @@ def _value(name: str, value: Any) -> BoundaryValue:
     return value if callable(value) else checks.number(name, value)
 
 
-def _sides(mask: Mask, stated: Stated) -> list[Bool[np.ndarray, " side"]]:
-    """Mark the outer sides of pixels that a part covers, loop by loop."""
+def _sides(mask: Mask, arcs: Sequence[Arc]) -> list[Bool[np.ndarray, " side"]]:
+    """Mark the outer sides of pixels that arcs cover, loop by loop."""
     covered = []
     for number, walk in enumerate(trace_sides(mask)):
         place, loop = (np.arange(len(walk)) + 0.5) / len(walk), np.full(len(walk), number)
-        on = [condition.arc.covers(loop, place) for condition in stated.conditions]
-        covered.append(np.logical_or.reduce(on, axis=0))
+        covered.append(np.logical_or.reduce([arc.covers(loop, place) for arc in arcs], axis=0))
     return covered
+
+
+def pixels_along(mask: Mask, arcs: Sequence[Arc]) -> Mask:
+    """Mark the pixels of a mask whose outer sides some arcs of its staircase cover."""
+    marked = np.zeros(mask.shape, dtype=bool)
+    for walk, on in zip(trace_sides(mask), _sides(mask, arcs), strict=True):
+        marked[walk[on, 1], walk[on, 2]] = True
+    return marked
 
 
 def _require_apart(mask: Mask, stated: list[Stated]) -> None:
@@ -115,7 +127,7 @@ def _require_apart(mask: Mask, stated: list[Stated]) -> None:
 
 
 def _both(mask: Mask, one: Stated, other: Stated) -> list[Bool[np.ndarray, " side"]]:
-    return [first & second for first, second in zip(_sides(mask, one), _sides(mask, other), strict=True)]
+    return [first & second for first, second in zip(_sides(mask, one.arcs), _sides(mask, other.arcs), strict=True)]
 
 
 def _excludes(one: Stated, other: Stated) -> bool:
@@ -129,9 +141,7 @@ def _marked(mask: Mask, stated: list[Stated]) -> np.ndarray:
     """Mark the pixels along stated parts: 1 where they are held, the value of a load at their centres."""
     marked = np.zeros(mask.shape)
     for each in stated:
-        here = np.zeros(mask.shape, dtype=bool)
-        for walk, on in zip(trace_sides(mask), _sides(mask, each), strict=True):
-            here[walk[on, 1], walk[on, 2]] = True
+        here = pixels_along(mask, each.arcs)
         first = each.conditions[0]
         flux: Any = first.flux if isinstance(first, Neumann) else 1.0
         marked[here] = (at_pixels(flux, here) if callable(flux) else flux * here)[here]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -54,6 +54,10 @@ class ElasticityProblem(Problem):
         """−div σ(U)."""
         young, ratio = (coefficients.get(name, getattr(self, name)) for name in ("young", "poisson_ratio"))
         return Form(elastic(young, ratio, conventions.plane))
+
+    def out_of_plane(self, conventions: Conventions, coefficients: Terms) -> Any:
+        """ν in plane strain, 0 in plane stress."""
+        return coefficients.get("poisson_ratio", self.poisson_ratio) if conventions.plane == "strain" else 0.0
 
     def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
         """Say where bilinear elements lock: thin walls bend too little, and so does what keeps its volume."""

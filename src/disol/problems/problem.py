@@ -102,6 +102,10 @@ class Problem(ABC):
         """
         raise NotImplementedError
 
+    def out_of_plane(self, conventions: Conventions, coefficients: Terms) -> Any:
+        """Return σ_zz / (σ_xx + σ_yy), a number or one for each pixel; None if its fields are no displacements."""
+        del conventions, coefficients
+
     def sources(self, terms: Terms) -> list[ComponentSource]:
         """Return what drives each component inside the domain: a function, values per pixel, or None."""
         return [terms.get("source")] if len(self.fields) == 1 else [None] * len(self.fields)
@@ -120,6 +124,11 @@ class Problem(ABC):
     def times(self) -> tuple[float, ...]:
         """Seconds of the frames that a file stores; none for a steady problem."""
         return ()
+
+    @property
+    def step(self) -> float:
+        """Seconds that a load is given for: δ of a transient problem."""
+        return 1.0
 
     @property
     def shifts(self) -> tuple[str, ...]:

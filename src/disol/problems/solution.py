@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,6 +14,10 @@ from jaxtyping import Bool, Float
 from disol._arrays import Array, is_tensor, to_numpy
 from disol._files import as_path, written_whole
 from disol.errors import DisolError
+from disol.fem.cut_system import CutSolution
+from disol.fem.pixel_field import PixelField
+from disol.grid import node_means
+from disol.problems import quantities
 from disol.problems.case import Case
 from disol.problems.normalisation import Normalisation
 from disol.problems.problem import Problem
@@ -20,6 +25,14 @@ from disol.problems.vtk import write_vtu
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+class Total(NamedTuple):
+    """What flows in or acts, where, and how much: a number or a force [2]; of a transient problem one for each time."""
+
+    what: str
+    where: str
+    value: float | Float[np.ndarray, "..."]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +48,10 @@ class Solution:
     device           where it was found
     rounding_error   of an exact solution: estimate of the largest error of its nodes, relative to the largest of them
                      at any time; one for each case of a batch
+    cut              of an exact solution on the true boundary: its system, and its function on cut elements, by time
+
+    What follows from it, `gradient`, `flux`, `stress`, ..., is found when it is asked for. x runs to the right and y
+    downwards. Lengths are those of the case.
     """
 
     case: Case
@@ -43,6 +60,7 @@ class Solution:
     nodes: Float[Array, "*batch_time field rows columns"] | None = None
     device: str = "cpu"
     rounding_error: float | Float[Array, " batch"] | None = None
+    cut: CutSolution | None = None
 
     @property
     def problem(self) -> Problem:
@@ -120,6 +138,124 @@ class Solution:
         sizes = np.atleast_1d(self.amplitude)
         shown = ", ".join(f"{size:.4g}" for size in sizes[:3]) + (", ..." if len(sizes) > 3 else "")
         return f"Solution(max |U| = {shown}, field {self.field.shape}, of {self.case})"
+
+    @cached_property
+    def discrete(self) -> tuple[quantities.DiscreteField, ...]:
+        """The finite element functions, of the times of each case; of a prediction nodes are means of their pixels."""
+        if self.cut is not None:
+            return self.cut.fields
+        field = np.asarray(self.field)
+        nodes = node_means(field, self._inside(field.ndim)) if self.nodes is None else self.nodes
+        *lead, _, height, width = field.shape
+        masks = np.broadcast_to(self._inside(field.ndim - 1), (*lead, height, width)).reshape(-1, height, width)
+        return tuple(starmap(PixelField, zip(masks, nodes.reshape(-1, *nodes.shape[-3:]), strict=True)))
+
+    def _inside(self, axes: int) -> Bool[np.ndarray, "..."]:
+        """Return the domain with so many axes: some of length 1 after that of a batch."""
+        *batch, height, width = self.domain.shape
+        return self.domain.reshape(*batch, *[1] * (axes - self.domain.ndim), height, width)
+
+    def at(self, points: Any) -> Float[np.ndarray, "*batch_time field point"]:
+        """Evaluate at points [point, 2] of x and y; NaN outside the domain, whose boundary belongs to it."""
+        x, y = quantities.read_points(self.case, points)
+        found = np.stack([each.at(x, y) for each in self.discrete])
+        return found.reshape(*self.field.shape[:-2], len(x))
+
+    @cached_property
+    def gradient(self) -> Float[np.ndarray, "*batch_time field 2 height width"]:
+        """∂U/∂x and ∂U/∂y of each field at pixel centres; 0 outside the domain."""
+        *lead, height, width = self.field.shape
+        found = quantities.gradients(self.case, self.discrete).reshape(*lead, 2, height, width)
+        return found * self._inside(found.ndim)
+
+    @property
+    def flux(self) -> Float[np.ndarray, "*batch_time 2 height width"]:
+        """−κ ∇U at pixel centres, of one unknown: along x and y; of heat times its `time_scale`."""
+        return quantities.flux(self.case, self.gradient)
+
+    @property
+    def strain(self) -> Float[np.ndarray, "*batch_time 3 height width"]:
+        """ε_xx, ε_yy and ε_xy at pixel centres, of displacements."""
+        return quantities.strain(self.case, self.gradient)
+
+    @property
+    def stress(self) -> Float[np.ndarray, "*batch_time 3 height width"]:
+        """σ_xx, σ_yy and σ_xy at pixel centres, of displacements: in plane strain or stress, as the conventions say."""
+        return quantities.stress(self.case, self.gradient)
+
+    @property
+    def von_mises(self) -> Float[np.ndarray, "*batch_time height width"]:
+        """Von Mises stress at pixel centres; in plane strain σ_zz = ν (σ_xx + σ_yy) counts."""
+        return quantities.von_mises(self.case, self.stress)
+
+    @property
+    def max_displacement(self) -> float | Float[np.ndarray, " batch"]:
+        """The largest |U| at pixel centres, of displacements."""
+        quantities.require_displacements(self.case, "displacement")
+        sizes = np.sqrt((self.field**2).sum(axis=-3))
+        largest = sizes.reshape(len(self) if self.is_batch else 1, -1).max(axis=1)
+        return largest if self.is_batch else float(largest[0])
+
+    @property
+    def compliance(self) -> float | Float[np.ndarray, "*batch_time"]:
+        """The work of loads on the solution: ∫ t · U over the loaded boundary + ∫ f · U; of each time."""
+        return self._each(lambda totals: totals.work())
+
+    @property
+    def energy(self) -> float | Float[np.ndarray, "*batch_time"]:
+        """½ a(U, U) = ½ ∫ C ∇U : ∇U + r U², the strain energy of elasticity; of each time."""
+        return self._each(lambda totals: totals.energy())
+
+    def total_flux(self, part: str) -> float | Float[np.ndarray, "..."]:
+        """Return what flows in through a part of the boundary, or the force [2] that acts on it; of each time.
+
+        part   "left", "outer", "hole1", "outer:0.1-0.35", "near:0.2,0.7", ...: see `disol.geometry.parts`
+
+        On the true boundary it is what the discrete problem balances, on pixels the sum of A u − b over the nodes of
+        the pixels along the part.
+        """
+        return self._each(lambda totals: totals.through(part))
+
+    def reactions(self) -> dict[str, float | Float[np.ndarray, "..."]]:
+        """Return what flows in through each support, or the force it exerts, as "dirichlet on left"."""
+        self._require_one("Reactions are")
+        return {
+            f"{each.argument} on {each.part}": self._value(each.values)
+            for each in self._totals.conditions()
+            if each.holds
+        }
+
+    def totals(self) -> list[Total]:
+        """Return what comes from sources and flows through every support and loaded part, and the sum of all of it.
+
+        The last row, that sum, is 0 to rounding on the true boundary and on pixels; of a prediction it is an error.
+        """
+        self._require_one("Totals are")
+        rows = import_module("disol.problems.totals").rows(self._totals)
+        return [Total(what, where, self._value(values)) for what, where, values in rows]
+
+    @property
+    def _totals(self) -> Any:
+        totals = import_module("disol.problems.totals")
+        return (
+            totals.PixelTotals(self.case, self.discrete) if self.cut is None else totals.CutTotals(self.case, self.cut)
+        )
+
+    def _each(self, total: Callable[[Any], Float[np.ndarray, "frame *component"]]) -> Any:
+        """Find a total of one case, or of each case of a batch."""
+        if self.is_batch:
+            return np.stack([each._each(total) for each in self])
+        return self._value(total(self._totals))
+
+    def _value(self, values: Float[np.ndarray, "frame *component"]) -> float | Float[np.ndarray, "..."]:
+        """Drop the axes of what there is one of: the time of a steady problem, the component of one unknown."""
+        kept = values[..., 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        found = kept if self.times is not None else kept[0]
+        return found if np.ndim(found) else float(found)
+
+    def _require_one(self, what: str) -> None:
+        if self.is_batch:
+            raise DisolError(f"{what} of one case, got a batch of {len(self)}. Ask one of them, as solution[0].")
 
     def estimate_distance(self) -> float:
         """Estimate how far one case on its true boundary is from the solution of the PDE, relative to it, in L2.

@@ -170,7 +170,8 @@ def solve_case(case: Case, gpu: Any = None, element: str = "q1", *, at_any_size:
         pieces = (solve_there(piece, gpu, element) for piece in case.pieces(cases_at_once(case, gpu)))
         names = ("field", "amplitude", "nodes", "rounding_error")
         gathered = gather(len(case), ({name: getattr(piece, name) for name in names} for piece in pieces))
-    return Solution(case, **gathered, device=str(gpu))
+    field, amplitude, nodes, errors = (gathered[name] for name in names)
+    return Solution(case, field, amplitude, nodes, str(gpu), errors)
 
 
 def gather(count: int, pieces: Iterable[Mapping[str, Array]]) -> dict[str, np.ndarray]:

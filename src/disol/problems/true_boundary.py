@@ -6,6 +6,7 @@ centres.
 """
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from jaxtyping import Float
 
 from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError
-from disol.fem.cut_system import CutField, CutSystem, discretise
+from disol.fem.cut_system import CutField, CutSolution, CutSystem, discretise
 from disol.fem.nitsche import Condition, Dirichlet, Neumann
 from disol.fields import at_pixels
+from disol.geometry.parts import name_arcs
 from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid
 from disol.problems.case import Case
+from disol.problems.conditions import Stated
 from disol.problems.problem import Markers, Problem, TransientProblem, component_of
 from disol.problems.solution import Solution
 
@@ -46,16 +49,22 @@ def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray,
 
 def conditions(case: Case) -> list[Condition]:
     """Return what is held and what is loaded, on arcs of the region of one case."""
-    found = [condition for stated in case.stated for condition in stated.conditions]
-    by_part = {stated.argument for stated in case.stated}
+    return [condition for stated in state(case) for condition in stated.conditions]
+
+
+def state(case: Case) -> list[Stated]:
+    """Return all that is held and loaded as if it were stated by parts: that of markers by the ranges of their arcs."""
+    found, by_part = list(case.stated), {stated.argument for stated in case.stated}
     for term in case.problem.terms:
-        if term.name in by_part:
+        if term.name in by_part or term.kind not in (SUPPORT, FORCE):
             continue
-        if term.kind is SUPPORT:
-            found += [Dirichlet(arc, components=_components(case.problem, term)) for arc, _ in _arcs(case, term)]
-        elif term.kind is FORCE:
-            components = _components(case.problem, term)
-            found += [Neumann(arc, force, components=components) for arc, force in _arcs(case, term) if force]
+        components = _components(case.problem, term)
+        arcs = _arcs(case, term)
+        for (arc, force), part in zip(arcs, name_arcs(case.region, [arc for arc, _ in arcs]), strict=True):
+            if term.kind is SUPPORT:
+                found.append(Stated(term.name, part, (Dirichlet(arc, components=components),)))
+            elif force:
+                found.append(Stated(term.name, part, (Neumann(arc, force, components=components),)))
     return found
 
 
@@ -95,7 +104,8 @@ def solve_case(case: Case) -> Solution:
         raise DisolError(f"Cases on their true boundary are solved one at a time, got a batch of {len(case)}.")
     for caution in case.problem.cautions(case.domain, coefficients(case)):
         warnings.warn(caution, UserWarning, stacklevel=4)
-    found, frames = solve_frames(case), case.problem.frames(case.times)
+    system, frames = cut_system(case), case.problem.frames(case.times)
+    found = solve_frames(case, system=system)
     fields = np.stack([np.nan_to_num(frame.pixels()) * case.domain for frame in found.values()])
     if frames.steps is not None and frames.steps[0] == 0:
         start = at_pixels(case.terms["initial"], case.domain) * case.domain
@@ -103,12 +113,21 @@ def solve_case(case: Case) -> Solution:
     amplitude = case.problem.normalisation(case.conventions).amplitude(fields[: frames.counted], case.domain)
     size = float(amplitude) if np.ndim(amplitude) == 0 else amplitude
     error = found[1].rounding_error if frames.steps is None else None
-    return Solution(case, frames.pick(fields), size, None, "cpu", error)
+    asked = [1] if frames.steps is None else [frames.steps[place] for place in frames.asked]
+    if 0 in asked:
+        found[0] = system.project(case.terms["initial"])
+    # Its matrices are assembled again should somebody ask for them: many solutions would fill memory with them.
+    kept = CutSolution(replace(system), tuple(found[step] for step in asked))
+    return Solution(case, frames.pick(fields), size, None, "cpu", error, kept)
 
 
-def solve_frames(case: Case, refinement: int = 1) -> dict[int, CutField]:
-    """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid."""
-    system, steps = cut_system(case, refinement), case.problem.frames(case.times).steps
+def solve_frames(case: Case, refinement: int = 1, system: CutSystem | None = None) -> dict[int, CutField]:
+    """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid.
+
+    system   of the case on that grid, if it is known
+    """
+    steps = case.problem.frames(case.times).steps
+    system = cut_system(case, refinement) if system is None else system
     if steps is None:
         return {1: system.solve()}
     assert isinstance(case.problem, TransientProblem)

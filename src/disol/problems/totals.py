@@ -1,0 +1,199 @@
+"""What flows or acts in all: through parts of the boundary and supports, from sources; work and energy.
+
+On the true boundary totals are those that the discrete problem balances: where values are held Nitsche's flux, given
+fluxes and exchange elsewhere, 0 on free parts. All of them add up to 0, to rounding. On pixels they are sums over
+nodes: A u − b at those that supports hold, and the forces that nodes are given.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from disol._terms import FORCE, SUPPORT, Term, terms_of_kind
+from disol.errors import DisolError
+from disol.fem import ELEMENTS, System
+from disol.fem.cut_forms import Form, element_matrices, source_load
+from disol.fem.cut_system import CutSolution
+from disol.fem.nitsche import Dirichlet
+from disol.fem.pixel_field import PixelField
+from disol.fem.recovery import strain_energy, total_flux, work
+from disol.geometry.parts import find_part
+from disol.geometry.region import Region
+from disol.grid import nodes_touching
+from disol.problems.case import Case
+from disol.problems.conditions import pixels_along
+from disol.problems.problem import component_of
+from disol.problems.quantities import energy_matrix
+from disol.problems.true_boundary import state
+
+# By time, of which a steady problem has one, and component.
+Values = Float[np.ndarray, "frame component"]
+Nodes = Float[np.ndarray, "component rows columns"]
+
+
+class OnBoundary(NamedTuple):
+    """A condition: the argument that gave it, its part of the boundary, whether it holds values, and its totals."""
+
+    argument: str
+    part: str
+    holds: bool
+    values: Values
+
+
+class Totals(ABC):
+    """Totals of one case."""
+
+    @abstractmethod
+    def through(self, part: str) -> Values:
+        """Return what flows in through a part of the boundary, or the force on it."""
+
+    @abstractmethod
+    def conditions(self) -> Iterator[OnBoundary]:
+        """Yield the totals of all that is held and loaded."""
+
+    @abstractmethod
+    def inside(self) -> Iterator[tuple[str, Values]]:
+        """Yield what comes in without passing the boundary: ∫ f, −∫ v · ∇U, −∫ r U, −∫ ρ U_t."""
+
+    @abstractmethod
+    def work(self) -> Float[np.ndarray, " frame"]:
+        """∫ q · U over the boundary + ∫ f · U."""
+
+    @abstractmethod
+    def energy(self) -> Float[np.ndarray, " frame"]:
+        """½ ∫ C ∇U : ∇U + r U²."""
+
+
+@dataclass(frozen=True, eq=False)
+class CutTotals(Totals):
+    """Totals of one case on its true boundary."""
+
+    case: Case
+    cut: CutSolution
+
+    def through(self, part: str) -> Values:
+        """Return what flows in through a part of the boundary, or the force on it."""
+        system, arcs = self.cut.system, find_part(self.case.region, part)
+        totals = np.zeros((len(self.cut.fields), system.form.components))
+        for number, field in enumerate(self.cut.fields):
+            for condition in system.boundary.conditions:
+                totals[number] += total_flux(system, field, condition, arcs)
+        return totals
+
+    def conditions(self) -> Iterator[OnBoundary]:
+        """Yield the totals of all that is held and loaded."""
+        system = self.cut.system
+        given = iter(system.boundary.conditions)  # in the order of what was stated
+        for stated in state(self.case):
+            own = [next(given) for _ in stated.conditions]
+            values = np.array([[total_flux(system, field, each) for each in own] for field in self.cut.fields])
+            yield OnBoundary(stated.argument, stated.part, isinstance(own[0], Dirichlet), values.sum(axis=1))
+
+    def inside(self) -> Iterator[tuple[str, Values]]:
+        """Yield what comes in without passing the boundary: ∫ f, −∫ v · ∇U, −∫ r U, −∫ ρ U_t."""
+        system, form, fields = self.cut.system, self.cut.system.form, self.cut.fields
+        if any(source is not None for source in system.sources):
+            total = source_load(system.cells, form, system.sources).sum(axis=(0, 1))
+            yield "source" if len(total) == 1 else "body force", np.stack([total] * len(fields))
+        if form.velocity is not None:
+            yield "advection", -self._integrate(replace(form, reaction=0.0, upwind=False))
+        if np.any(form.reaction):
+            yield "reaction", -self._integrate(replace(form, velocity=None))
+        if self.case.times is not None:
+            rates = [system.residual(field.values).reshape(field.values.shape).sum(axis=0) for field in fields]
+            yield "storage", -np.stack(rates)
+
+    def _integrate(self, form: Form) -> Values:
+        """∫ v · ∇u + r u: the matrices of elements, tested by 1."""
+        cells = self.cut.system.cells
+        tested = element_matrices(cells, form, "stiffness").sum(axis=1)
+        return np.stack([np.einsum("ecjd,ejd->c", tested, field.values[cells.nodes]) for field in self.cut.fields])
+
+    def work(self) -> Float[np.ndarray, " frame"]:
+        """∫ q · U over the boundary + ∫ f · U."""
+        return np.array([work(self.cut.system, field) for field in self.cut.fields])
+
+    def energy(self) -> Float[np.ndarray, " frame"]:
+        """½ ∫ C ∇U : ∇U + r U²."""
+        return np.array([strain_energy(self.cut.system, field) for field in self.cut.fields])
+
+
+@dataclass(frozen=True, eq=False)
+class PixelTotals(Totals):
+    """Totals of one case on pixels; those of fluxes need the step before, so a transient case has none."""
+
+    case: Case
+    fields: tuple[PixelField, ...]
+
+    @cached_property
+    def _system(self) -> System:
+        return self.case.problem.system(self.case.terms, self.case.conventions, ELEMENTS["q1"](self.case.grid.h))
+
+    @cached_property
+    def _product(self) -> Nodes:
+        if self.case.times is not None:
+            raise DisolError(
+                "What flows through the boundary is known for transient problems on their true boundary only. Solve "
+                'the case with conventions="physical".'
+            )
+        return self.fields[0].product(self._system.element_matrix)
+
+    def _load_of(self, term: Term | None) -> Nodes:
+        """Return what of the load comes from one force, or from no force."""
+        forces = terms_of_kind(self.case.problem.terms, FORCE)
+        others = {each.name: np.zeros(self.case.grid.pixels) for each in forces if each is not term}
+        load = self.case.problem.load(
+            {**self.case.terms, **others}, self.case.conventions, ELEMENTS["q1"](self.case.grid.h)
+        )
+        return load if term is None else load - self._load_of(None)
+
+    def through(self, part: str) -> Values:
+        """Sum A u less the source over the nodes of the pixels along a part."""
+        arcs = find_part(Region.from_mask(self.case.domain), part)
+        at_part = nodes_touching(pixels_along(self.case.domain, arcs))
+        return ((self._product - self._load_of(None)) * at_part).sum(axis=(1, 2))[None]
+
+    def conditions(self) -> Iterator[OnBoundary]:
+        """Yield the totals of all that is held and loaded: A u − b of held nodes, and forces of nodes."""
+        problem, reaction = self.case.problem, self._product - self._system.load
+        axes = [component_of(name) for name in problem.fields]
+        for term in problem.terms:
+            if term.kind is SUPPORT:
+                held = nodes_touching(self.case.terms[term.name])
+                chosen = [term.component in (None, axis) for axis in axes]
+                values = (reaction * held).sum(axis=(1, 2)) * chosen
+                yield OnBoundary(term.name, "marked pixels", True, values[None])
+            elif term.kind is FORCE and self.case.terms[term.name].any():
+                yield OnBoundary(term.name, "marked pixels", False, self._load_of(term).sum(axis=(1, 2))[None])
+
+    def inside(self) -> Iterator[tuple[str, Values]]:
+        """Yield the sum of the source, and that of A u, which advection and reaction leave."""
+        problem, product = self.case.problem, self._product
+        source = self._load_of(None)
+        if source.any():
+            yield "source" if len(source) == 1 else "body force", source.sum(axis=(1, 2))[None]
+        form = problem.form(self.case.conventions, {}) if problem.has_form else None
+        if form is None or form.velocity is not None or np.any(form.reaction):
+            yield "advection and reaction", -product.sum(axis=(1, 2))[None]
+
+    def work(self) -> Float[np.ndarray, " frame"]:
+        """∫ q · U over the boundary + ∫ f · U, as nodes are loaded."""
+        load = self._system.load / self.case.problem.step
+        return np.array([(load * field.values).sum() for field in self.fields])
+
+    def energy(self) -> Float[np.ndarray, " frame"]:
+        """½ ∫ C ∇U : ∇U."""
+        matrix = energy_matrix(self.case)
+        return np.array([0.5 * (field.values * field.product(matrix)).sum() for field in self.fields])
+
+
+def rows(totals: Totals) -> list[tuple[str, str, Values]]:
+    """Return all totals, what and where, and their sum: 0 to rounding where the discrete problem is solved."""
+    found = [(what, "domain", values) for what, values in totals.inside()]
+    found += [(each.argument, each.part, each.values) for each in totals.conditions()]
+    return [*found, ("balance", "all of these", np.sum([values for _, _, values in found], axis=0))]
