@@ -9,7 +9,7 @@ differ. Each is a file of polygons, which both ways read.
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +19,6 @@ import numpy as np
 import disol
 from disol.data.workers import usable_cores
 from disol.ranking.measures import measure
-from disol.ranking.results import Variant
 from report import processor, publish, table
 
 BY = "max_displacement"
@@ -58,7 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     known = {"conventions": "physical", "resolution": options.resolution}
     with tempfile.TemporaryDirectory() as folder:
-        variants: list[Variant] = [
+        variants: list[Callable[[], disol.Case]] = [
             partial(disol.read_case, "elasticity", path, **known, **given)  # type: ignore[arg-type]
             for path, given in write_beams(options.beams, Path(folder))
         ]
