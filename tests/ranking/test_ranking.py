@@ -82,7 +82,7 @@ def refuse() -> disol.Case:
 
 
 def test_a_case_that_fails_is_a_row_with_its_error_and_comes_last() -> None:
-    with pytest.warns(UserWarning, match="2 of 4 cases have notes, .*thinner than 4 pixels"):
+    with pytest.warns(UserWarning, match="Notes on 2 of 4 cases, the first on thin .*thinner than 4 pixels"):
         ranking = disol.rank(
             {
                 "unreadable": partial(disol.read_case, "poisson", "nowhere.json"),
@@ -107,6 +107,10 @@ def thin(width: int) -> disol.Case:
 
 def test_where_all_fail_there_is_no_best() -> None:
     ranking = disol.rank([refuse, refuse])
+    assert disol.rank([lambda: 1 / 0])[0].error == (
+        "The function that makes it raised ZeroDivisionError: division by zero."
+    )
+    assert disol.rank([lambda: "star"])[0].error.endswith("but what its function made is a str.")
     with pytest.raises(DisolError, match=r"None of 2 cases could be ranked, 0: This one is refused\."):
         ranking.best  # noqa: B018
     assert repr(ranking) == "Ranking(2 cases by max, 2 failed)"
@@ -137,8 +141,11 @@ def test_what_cannot_be_measured_is_told_in_one_line(by: Any, error: str) -> Non
         ({"by": 3}, "by must be max"),
         ({"cases": []}, "at least one case, got none"),
         ({"cases": drawn(1)[0]}, "cases must be several cases"),
-        ({"cases": ["star"]}, "Cases, or functions that make them, are ranked, got str as 0"),
-        ({"cases": [disol.Case.stack(drawn(2, conventions="paper"))]}, "Single cases are ranked, got a batch of 2"),
+        ({"cases": ["star"]}, "Cases, or functions that make them, are ranked, but case 0 is a str"),
+        (
+            {"cases": [disol.Case.stack(drawn(2, conventions="paper"))]},
+            "Single cases are ranked, but case 0 is a batch of 2",
+        ),
         ({"workers": -1}, "workers must not be negative"),
         ({"device": "tpu"}, "tpu"),
     ],

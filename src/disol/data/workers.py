@@ -49,7 +49,7 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise DisolError(
-            "A worker process ended early, killed or out of memory. Resume with fewer workers; in a script, start "
+            "A worker process ended early, killed or out of memory. Go on with fewer workers; in a script, start "
             "under `if __name__ == '__main__':`."
         ) from error
     except BaseException:

@@ -1,6 +1,7 @@
 """What a ranking found: its rows in order, as a table, a file and a picture."""
 
 import csv
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -54,8 +55,10 @@ class Ranked:
 
     @cached_property
     def solution(self) -> Solution:
-        """Its exact solution, found again when it is first asked for: a ranking keeps none."""
-        return solve_exact(self.case, device="cpu")
+        """Its exact solution, found again when first asked for, as a ranking keeps none; warnings are in `notes`."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return solve_exact(self.case, device="cpu")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -82,7 +82,7 @@ def rank(
     noted = [row for row in ranking.rows if row.notes]
     if noted:
         warnings.warn(
-            f"{len(noted)} of {len(ranking)} cases have notes, {noted[0].name}: {noted[0].notes[0]}",
+            f"Notes on {len(noted)} of {len(ranking)} cases, the first on {noted[0].name}: {noted[0].notes[0]}",
             UserWarning,
             stacklevel=2,
         )
@@ -165,19 +165,28 @@ def _read_variants(cases: Mapping[str, Variant] | Iterable[Variant]) -> list[tup
         raise DisolError("A ranking needs at least one case, got none.")
     for name, variant in named:
         if not callable(variant):
-            _require_one(variant, name)
+            _require_one(variant, f"case {name}")
     return named
 
 
 def _make(variant: Variant) -> Case:
-    return variant if isinstance(variant, Case) else _require_one(variant(), "what the function made")
+    """Return a case, or what the function of a user makes; whatever that raises is wrong with this variant alone."""
+    if isinstance(variant, Case):
+        return variant
+    try:
+        made = variant()
+    except DisolError:
+        raise
+    except Exception as error:
+        raise DisolError(f"The function that makes it raised {type(error).__name__}: {error}.") from error
+    return _require_one(made, "what its function made")
 
 
 def _require_one(case: object, name: str) -> Case:
     if not isinstance(case, Case):
-        raise DisolError(f"Cases, or functions that make them, are ranked, got {type(case).__name__} as {name}.")
+        raise DisolError(f"Cases, or functions that make them, are ranked, but {name} is a {type(case).__name__}.")
     if case.is_batch:
-        raise DisolError(f"Single cases are ranked, got a batch of {len(case)} as {name}. Pass rank(batch) itself.")
+        raise DisolError(f"Single cases are ranked, but {name} is a batch of {len(case)}. Rank the batch by itself.")
     return case
 
 
