@@ -1,15 +1,16 @@
 """Values, gradients, fluxes and stresses of solutions are those of closed forms; totals balance."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import disol
 from disol import DisolError, Solution
-from disol.geometry.curve import Curve, Geometry
+from disol.fem.nitsche import Dirichlet, Neumann
+from disol.geometry.region import Arc
 from disol.problems.conditions import Stated
-from disol.problems.true_boundary import state
 
 PHYSICAL = {"conventions": "physical"}
 INNER, OUTER, CENTRE = 0.2, 0.45, np.array([0.503, 0.497])
@@ -131,11 +132,185 @@ def lame(radius, pressure):
 
 
 def cylinder(folder, side):
-    """An annulus under pressure from within, held only against rigid motions, which its symmetry leaves unloaded."""
-    case = annulus(folder, "elasticity", side, fix_x="outer", fix_y="outer", force_x="hole1=1")
+    """An annulus under unit pressure from within, moved outside as it should be."""
+    case = annulus(folder, "elasticity", side, fix_x="outer", fix_y="outer", force_x="hole1=1", force_y="hole1=1")
     young, ratio = case.problem.young, case.problem.poisson_ratio
-    unit = INNER**2 / (OUTER**2 - INNER**2)
-    moved = unit * (1 + ratio) / young * ((1 - 2 * ratio) * OUTER + OUTER)  # at the outer radius
-    angle = [lambda x, y, nx, ny: moved * nx, lambda x, y, nx, ny: moved * ny]
-    push = [lambda x, y, nx, ny: -nx, lambda x, y, nx, ny: -ny]
-    return disol.solve_exact(with_conditions(case, angle, push))
+    moved = INNER**2 / (OUTER**2 - INNER**2) * (1 + ratio) / young * (2 - 2 * ratio)
+    stated = (
+        Stated("fix_x", "outer", (Dirichlet(Arc(0), lambda x, y: moved * (x - CENTRE[0]), components=(0,)),)),
+        Stated("fix_y", "outer", (Dirichlet(Arc(0), lambda x, y: moved * (y - CENTRE[1]), components=(1,)),)),
+        Stated("force_x", "hole1", (Neumann(Arc(1), lambda x, y, nx, ny: -nx, components=(0,)),)),
+        Stated("force_y", "hole1", (Neumann(Arc(1), lambda x, y, nx, ny: -ny, components=(1,)),)),
+    )
+    return disol.solve_exact(replace(case, stated=stated))
+
+
+def test_stresses_of_a_thick_walled_cylinder_are_second_order_at_pixel_centres(tmp_path):
+    errors = []
+    for side in (32, 64, 128):
+        solution = cylinder(tmp_path, side)
+        radius, x, y = polar(solution.case)
+        radial, hoop = lame(radius, 1.0)
+        exact = np.stack([radial * x**2 + hoop * y**2, radial * y**2 + hoop * x**2, (radial - hoop) * x * y])
+        zz = solution.problem.poisson_ratio * (radial + hoop)
+        von_mises = np.sqrt(0.5 * ((radial - hoop) ** 2 + (hoop - zz) ** 2 + (zz - radial) ** 2))
+        inside = solution.domain
+        errors.append(
+            [
+                relative(solution.stress[:, inside], exact[:, inside]),
+                relative(solution.von_mises[inside], von_mises[inside]),
+                np.abs(solution.von_mises - von_mises)[inside].max() / von_mises[inside].max(),
+            ]
+        )
+    coarse, middle, fine = np.array(errors)
+    assert (middle[:2] < 6e-3).all()
+    assert (coarse[:2] / middle[:2] > 3).all()
+    assert (middle[:2] / fine[:2] > 3).all()
+    assert fine[2] < 0.006
+
+
+def test_stress_recovered_on_the_boundary_of_a_cylinder_is_within_a_few_per_cent(tmp_path):
+    solution = cylinder(tmp_path, 64)
+    found = solution.boundary()
+    inner = found.loop == "hole1"
+    assert set(found.loop) == {"outer", "hole1"}
+    assert np.hypot(found.x - CENTRE[0], found.y - CENTRE[1])[inner] == pytest.approx(INNER, rel=1e-4)
+    assert found.length[inner].sum() == pytest.approx(2 * np.pi * INNER, rel=1e-4)
+    assert found.traction[:, inner] == pytest.approx(-found.normal[inner].T, abs=0.05)
+    radial, hoop = lame(INNER, 1.0)
+    zz = solution.problem.poisson_ratio * (radial + hoop)
+    expected = np.sqrt(0.5 * ((radial - hoop) ** 2 + (hoop - zz) ** 2 + (zz - radial) ** 2))
+    assert found.von_mises[inner] == pytest.approx(expected, rel=0.04)
+    assert (found.stress[0] + found.stress[1])[inner] == pytest.approx(radial + hoop, abs=0.04 * hoop)
+    x, y = found.x, found.y
+    assert np.nan_to_num(solution.at(np.stack([x, y], axis=1)) - found.value) == pytest.approx(0, abs=1e-12)
+
+
+def test_what_flows_through_an_annulus_is_that_of_the_logarithm(tmp_path):
+    case = annulus(tmp_path, "poisson", 64, dirichlet="outer,hole1", source="0")
+    stated = (
+        Stated("dirichlet", "outer", (Dirichlet(Arc(0), 1.0),)),
+        Stated("dirichlet", "hole1", (Dirichlet(Arc(1), 0.0),)),
+    )
+    problem = replace(case.problem, diffusion=3.0)
+    solution = disol.solve_exact(replace(case, problem=problem, stated=stated))
+    slope = 1 / (OUTER * np.log(OUTER / INNER))
+    expected = 2 * np.pi * OUTER * 3.0 * slope
+    assert solution.total_flux("outer") == pytest.approx(expected, rel=2e-3)
+    assert solution.total_flux("hole1") == pytest.approx(-solution.total_flux("outer"), rel=1e-10)
+    recovered = solution.boundary()
+    outer = recovered.loop == "outer"
+    assert (recovered.length * recovered.traction[0])[outer].sum() == pytest.approx(expected, rel=5e-3)
+    assert recovered.flux[:, outer] == pytest.approx(-3 * slope * recovered.normal[outer].T, abs=0.2)
+
+
+def all_at_once():
+    """A wall with every kind of condition and every term of the equation."""
+    return disol.solve_exact(
+        "poisson",
+        domain=rectangle(),
+        dirichlet={"left": 20, "right": "80 + 5*y"},
+        convection={"top": (10, 20)},
+        flux={"bottom": "3*x"},
+        source=lambda x, y: x,
+        velocity=(3.0, 1.0),
+        reaction=2.0,
+        diffusion=[[2.0, 0.5], [0.5, 1.0]],
+        **PHYSICAL,
+    )
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        all_at_once,
+        lambda: disol.solve_exact(disol.draw("poisson", 3, shift="all", **PHYSICAL)),
+        lambda: disol.solve_exact(disol.draw("elasticity", 3, resolution=32, **PHYSICAL)),
+        lambda: disol.solve_exact(disol.draw("advection-diffusion-high", 3, resolution=32, **PHYSICAL)),
+        lambda: disol.solve_exact(disol.draw("heat", 3, resolution=32, **PHYSICAL), times=[0, 2, 20]),
+        lambda: disol.solve_exact(disol.draw("poisson", 3)),
+        lambda: disol.solve_exact(disol.draw("elasticity", 3, resolution=32, conventions="published")),
+        lambda: disol.solve_exact(disol.draw("advection-diffusion-high", 3, resolution=32)),
+    ],
+)
+def test_totals_of_every_solution_balance_to_rounding(solve):
+    solution = solve()
+    *rows, balance = solution.totals()
+    assert balance.what == "balance"
+    largest = max(np.abs(row.value).max() for row in rows)
+    assert np.abs(balance.value).max() < 1e-10 * largest
+    assert len({(row.what, row.where) for row in rows}) == len(rows)
+    supports = {f"{row.what} on {row.where}": row.value for row in rows if row.what in ("dirichlet", "fix_x", "fix_y")}
+    assert solution.reactions().keys() == supports.keys()
+
+
+def test_parts_of_one_support_add_up_and_free_parts_have_nothing():
+    wall = all_at_once()
+    whole = wall.total_flux("outer")
+    assert wall.total_flux("outer:0-0.37") + wall.total_flux("outer:0.37-1") == pytest.approx(whole)
+    assert sum(wall.total_flux(side) for side in ("left", "right", "top", "bottom")) == pytest.approx(whole)
+    assert wall.total_flux("bottom") == pytest.approx(1.125)  # of 3 x
+    free = disol.solve_exact("poisson", domain=rectangle(), dirichlet={"left": 0}, source=np.ones((32, 32)), **PHYSICAL)
+    assert free.total_flux("right") == 0
+    assert free.total_flux("left") == pytest.approx(-0.375)
+    with pytest.raises(DisolError, match="There is no part 'front'"):
+        free.total_flux("front")
+
+
+def test_on_pixels_reactions_are_those_of_the_nodes_of_a_part():
+    clamped, pulled = np.zeros((2, 32, 32))
+    clamped[8:24, 4], pulled[8:24, 27] = 1, 1
+    bar = disol.solve_exact(
+        "elasticity", domain=rectangle(), fix_x=clamped, fix_y=clamped, force_x=pulled, force_y=0 * pulled
+    )
+    assert bar.total_flux("right") == pytest.approx(-bar.total_flux("left"), abs=1e-10)
+    assert bar.reactions()["fix_x on marked pixels"] == pytest.approx(bar.total_flux("left"), abs=1e-10)
+    assert bar.energy == pytest.approx(0.5 * bar.compliance)
+    assert bar.energy == pytest.approx(disol.system(bar.case).energy(bar.nodes))
+
+
+def test_each_case_of_a_batch_has_what_it_has_by_itself():
+    cases = [disol.draw("elasticity", 3, index, resolution=32) for index in range(3)]
+    batch = disol.solve_exact(cases)
+    own = batch[1]
+    for name in ("gradient", "strain", "stress", "von_mises", "energy", "compliance", "max_displacement"):
+        assert np.array_equal(getattr(batch, name)[1], getattr(own, name))
+    assert np.array_equal(batch.at([[0.5, 0.5]])[1], own.at([[0.5, 0.5]]), equal_nan=True)
+    assert np.array_equal(batch.total_flux("left")[1], own.total_flux("left"))
+    with pytest.raises(DisolError, match="Totals are of one case, got a batch of 3"):
+        batch.totals()
+
+
+def test_heat_has_an_axis_of_time():
+    heat = disol.solve_exact(disol.draw("heat", 3, resolution=32, **PHYSICAL), times=[0, 2, 20])
+    assert heat.gradient.shape == (3, 1, 2, 32, 32)
+    assert heat.flux.shape == (3, 2, 32, 32)
+    assert np.allclose(heat.flux, -heat.problem.time_scale * heat.gradient[:, 0])
+    assert heat.at([[0.5, 0.5], [0.4, 0.5]]).shape == (3, 1, 2)
+    assert heat.total_flux("outer").shape == heat.energy.shape == (3,)
+    assert heat.boundary().flux.shape[:2] == (3, 2)
+    later = disol.solve_exact(heat.case, times=[20])
+    assert later.energy == pytest.approx(heat.energy[2:])
+
+
+@pytest.mark.parametrize(
+    ("problem", "ask", "message"),
+    [
+        (
+            "poisson",
+            lambda found: found.stress,
+            "poisson has no stress: its fields are no displacements. Ask for flux.",
+        ),
+        ("poisson", lambda found: found.max_displacement, "poisson has no displacement"),
+        ("elasticity", lambda found: found.flux, "elasticity has no flux: it has 2 fields. Ask for stress."),
+        ("poisson", lambda found: found.boundary(), 'Solve the case with conventions="physical"'),
+        ("heat", lambda found: found.total_flux("outer"), 'Solve the case with conventions="physical"'),
+        ("poisson", lambda found: found.at([0.5, 0.5]), r"points must be an array \[point, 2\]"),
+        ("poisson", lambda found: found.at([["a", "b"]]), "points must"),
+    ],
+)
+def test_what_a_solution_does_not_have_is_told_in_one_line(problem, ask, message):
+    solution = disol.solve_exact(disol.draw(problem, 0, resolution=16))
+    with pytest.raises(DisolError, match=message) as told:
+        ask(solution)
+    assert "\n" not in str(told.value)

@@ -108,7 +108,7 @@ class Form:
     """
 
     law: Law
-    velocity: tuple[float, float] | Float[np.ndarray, "height width 2"] | None = None
+    velocity: tuple[float, float] | Float[np.ndarray, "... 2"] | None = None
     reaction: Coefficient = 0.0
     density: Coefficient = 1.0
     upwind: bool = False

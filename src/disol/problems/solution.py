@@ -18,6 +18,7 @@ from disol.fem.cut_system import CutSolution
 from disol.fem.pixel_field import PixelField
 from disol.grid import node_means
 from disol.problems import quantities
+from disol.problems.boundary_values import BoundaryValues, recover
 from disol.problems.case import Case
 from disol.problems.normalisation import Normalisation
 from disol.problems.problem import Problem
@@ -145,9 +146,9 @@ class Solution:
         if self.cut is not None:
             return self.cut.fields
         field = np.asarray(self.field)
-        nodes = node_means(field, self._inside(field.ndim)) if self.nodes is None else self.nodes
-        *lead, _, height, width = field.shape
-        masks = np.broadcast_to(self._inside(field.ndim - 1), (*lead, height, width)).reshape(-1, height, width)
+        inside = np.broadcast_to(self._inside(field.ndim), field.shape)
+        nodes = node_means(field, inside) if self.nodes is None else self.nodes
+        masks = inside[..., 0, :, :].reshape(-1, *field.shape[-2:])
         return tuple(starmap(PixelField, zip(masks, nodes.reshape(-1, *nodes.shape[-3:]), strict=True)))
 
     def _inside(self, axes: int) -> Bool[np.ndarray, "..."]:
@@ -187,6 +188,10 @@ class Solution:
     def von_mises(self) -> Float[np.ndarray, "*batch_time height width"]:
         """Von Mises stress at pixel centres; in plane strain σ_zz = ν (σ_xx + σ_yy) counts."""
         return quantities.von_mises(self.case, self.stress)
+
+    def boundary(self) -> BoundaryValues:
+        """Return U, the flux or stress and the traction on the true boundary itself, piece by piece."""
+        return recover(self.case, self.cut)
 
     @property
     def max_displacement(self) -> float | Float[np.ndarray, " batch"]:
