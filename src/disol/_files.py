@@ -109,6 +109,30 @@ def written_whole(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
+def folder_written_whole(folder: Path, ending: str) -> Iterator[Path]:
+    """Give a temporary folder beside `folder`, and move it there once the block has ended without an error.
+
+    A folder that is there is replaced if it holds nothing but files of that ending.
+    """
+    try:
+        if folder.exists() and not (folder.is_dir() and all(file.suffix == ending for file in folder.iterdir())):
+            raise DisolError(f"{folder} exists and holds more than {ending} files. Choose another name.")
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}{_UNFINISHED_FILE}", dir=folder.parent))
+    except OSError as error:
+        raise DisolError(f"Cannot write to {folder}: {error.strerror or error}. Choose another path.") from error
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~current_umask())  # mkdtemp makes folders that only their owner can read
+        replaced = temporary.with_name(f"{temporary.name}-replaced")
+        if folder.exists():
+            folder.rename(replaced)
+        temporary.rename(folder)
+        shutil.rmtree(replaced, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
 def temporary_beside(target: Path) -> Iterator[Path]:
     """Give an empty file beside `target`, and remove it in the end, unless it was moved; those of killed runs go, too.
 

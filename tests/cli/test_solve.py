@@ -216,6 +216,11 @@ def test_the_solution_on_the_true_boundary_is_told_and_written_beside_that_on_pi
     (told,) = re.findall(r"The solution on pixels is (\S+) % from that on the true boundary, which", out)
     assert float(told) == pytest.approx(100 * away, rel=0.05)
     assert cells(out, "true boundary")
+    (source,), (flow,) = (
+        re.findall(rf"^{name}.* (-?[0-9.]+)$", out, re.MULTILINE) for name in ("source", "dirichlet ")
+    )
+    assert float(source) == pytest.approx(-float(flow), rel=1e-3)
+    assert re.findall(r"^balance +all of these +0$", out, re.MULTILINE)
     assert "from the PDE" not in run("--geometry", "square.json", "--no-distance")[1]
 
 

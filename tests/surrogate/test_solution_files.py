@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from exact_engine import exact_model, own_terms
 
+from disol.grid import node_means, nodes_touching
+from disol.problems import vtk
+
 DTYPES = {"Float64": "<f8", "Int64": "<i8", "UInt8": "u1"}
 
 
@@ -64,36 +67,79 @@ def test_cells_of_a_vtu_file_are_the_pixels_of_the_domain(tmp_path):
     assert np.array_equal(arrays["offsets"], 4 * np.arange(1, len(rows) + 1))
 
 
-def test_cell_data_of_a_vtu_file_are_fields_markers_and_sources(tmp_path):
+def test_data_of_a_vtu_file_are_unknowns_at_points_and_markers_sources_and_fluxes_of_cells(tmp_path):
     verified = verify(tmp_path, "poisson")
     arrays = read_vtu(verified.save(tmp_path / "case.vtu"))
-    predicted, exact = (each.field[0][verified.case.domain] for each in (verified.prediction, verified.exact))
-    assert np.array_equal(arrays["u"], predicted)
-    assert np.array_equal(arrays["exact u"], exact)
+    predicted, exact = arrays["u"], arrays["exact u"]
+    rows, columns = np.nonzero(nodes_touching(verified.case.domain))
+    assert np.array_equal(exact, verified.exact.nodes[0, rows, columns])
+    assert np.array_equal(predicted, node_means(verified.prediction.field[0], verified.case.domain)[rows, columns])
     assert np.array_equal(arrays["error u"], np.abs(predicted - exact))
     for position, name in ((1, "dirichlet"), (2, "source")):
         assert np.array_equal(arrays[name], verified.case.inputs[position][verified.case.domain].astype(float))
+    across, down = verified.prediction.flux[:, verified.case.domain]
+    assert np.array_equal(arrays["flux"], np.stack([across, -down, 0 * down], axis=1))
 
 
 def test_vectors_of_a_vtu_file_point_upwards_where_arrays_count_downwards(tmp_path):
     verified = verify(tmp_path, "elasticity")
     arrays = read_vtu(verified.save(tmp_path / "case.vtu"))
-    u_x, u_y = verified.prediction.field[:, verified.case.domain]
-    assert np.array_equal(arrays["u"], np.stack([u_x, -u_y, 0 * u_x], axis=1))
-    exact_x, exact_y = verified.exact.field[:, verified.case.domain]
+    rows, columns = np.nonzero(nodes_touching(verified.case.domain))
+    exact_x, exact_y = verified.exact.nodes[:, rows, columns]
     assert np.array_equal(arrays["exact u"], np.stack([exact_x, -exact_y, 0 * exact_x], axis=1))
-    assert np.array_equal(arrays["error u_y"], np.abs(u_y - exact_y))
+    assert np.array_equal(arrays["error u_y"], np.abs(-arrays["u"][:, 1] - exact_y))
     force_x, force_y = verified.case.inputs[3:, verified.case.domain].astype(float)
     assert np.array_equal(arrays["force"], np.stack([force_x, -force_y, 0 * force_x], axis=1))
-    assert {"fix_x", "fix_y"} < arrays.keys()
+    assert {"fix_x", "fix_y", "von Mises"} < arrays.keys()
+    xx, yy, xy = verified.prediction.stress[:, verified.case.domain]
+    zz = verified.case.problem.poisson_ratio * (xx + yy)
+    assert np.array_equal(arrays["stress"], np.stack([xx, yy, zz, -xy, 0 * xx, 0 * xx], axis=1))
 
 
-def test_a_vtu_file_of_heat_has_an_array_for_each_time(tmp_path):
+def test_a_vtu_file_of_heat_has_an_array_for_each_time_and_a_series_a_file(tmp_path):
     verified = verify(tmp_path, "heat")
     arrays = read_vtu(verified.save(tmp_path / "case.vtu"))
-    for frame, time in zip(verified.prediction.field, (0, 2, 14, 26), strict=True):
-        assert np.array_equal(arrays[f"u at {time} s"], frame[0][verified.case.domain])
+    rows, columns = np.nonzero(nodes_touching(verified.case.domain))
+    verified.save(tmp_path / "case.pvd")
+    listed = ElementTree.parse(verified.save(tmp_path / "case.pvd")).getroot().findall("Collection/DataSet")  # again
+    assert [float(each.attrib["timestep"]) for each in listed] == [0, 2, 14, 26]
+    for each, frame, time in zip(listed, verified.exact.nodes, (0, 2, 14, 26), strict=True):
+        assert np.array_equal(arrays[f"exact u at {time} s"], frame[0, rows, columns])
+        alone = read_vtu(tmp_path / each.attrib["file"])
+        assert np.array_equal(alone["exact u"], frame[0, rows, columns])
+        assert np.array_equal(alone["flux"], arrays[f"flux at {time} s"])
     assert "time" not in arrays
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["case", "case.pvd", "case.vtu", "model"]
+
+
+def test_of_a_series_that_cannot_be_written_nothing_stays(tmp_path, monkeypatch):
+    verified = verify(tmp_path, "heat")
+    written, count = vtk.write_vtu, []
+
+    def fail_at_the_third(*given):
+        count.append(1)
+        if len(count) == 3:
+            raise OSError(28, "No space left on device")
+        written(*given)
+
+    monkeypatch.setattr(vtk, "write_vtu", fail_at_the_third)
+    with pytest.raises(ValueError, match=r"Cannot write .*: No space left on device"):
+        verified.save(tmp_path / "case.pvd")
+    (tmp_path / "case").mkdir()
+    (tmp_path / "case" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"case exists and holds more than \.vtu files"):
+        verified.save(tmp_path / "case.pvd")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["case", "model"]
+    with pytest.raises(ValueError, match=r"series of times, poisson has none\. Save it as \.vtu"):
+        verify(tmp_path / "steady", "poisson").save(tmp_path / "case.pvd")
+
+
+def test_a_picture_is_that_of_plot(tmp_path):
+    verified = verify(tmp_path, "poisson")
+    for saved, name in ((verified, "both.png"), (verified.exact, "exact.PNG")):
+        assert saved.save(tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    points = [[0.5, 0.5], [0.4, 0.5]]
+    assert np.array_equal(verified.at(points), verified.prediction.at(points), equal_nan=True)
 
 
 def test_other_endings_and_batches_as_vtu_are_one_clear_error(tmp_path):
@@ -102,7 +148,7 @@ def test_other_endings_and_batches_as_vtu_are_one_clear_error(tmp_path):
     batch = exact_model(tmp_path / "model", "poisson", resolution=16).verify(
         **terms | {"source": np.stack([terms["source"]] * 2)}
     )
-    with pytest.raises(ValueError, match=r"saved as .npz or .vtu, got 'case.csv'"):
+    with pytest.raises(ValueError, match=r"saved as .npz, .vtu, .pvd or .png, got 'case.csv'"):
         verified.save(tmp_path / "case.csv")
     with pytest.raises(ValueError, match=r"holds one case, got a batch of 2. Save solution\[0\]"):
         batch.save(tmp_path / "case.vtu")
@@ -138,7 +184,8 @@ def test_an_exact_solution_is_saved_by_itself(tmp_path, name):
         assert np.array_equal(stored["nodes"], solution.nodes)
         assert np.array_equal(stored["field"], solution.field)
     else:
-        assert np.array_equal(read_vtu(written)["u"], solution.field[0][solution.domain])
+        rows, columns = np.nonzero(nodes_touching(solution.domain))
+        assert np.array_equal(read_vtu(written)["u"], solution.nodes[0, rows, columns])
 
 
 def test_a_verification_counts_as_true(tmp_path):
@@ -150,7 +197,7 @@ def test_endings_may_be_written_large(tmp_path, name):
     verified = verify(tmp_path, "poisson")
     written = verified.save(tmp_path / "out" / name)
     assert list((tmp_path / "out").iterdir()) == [written]
-    read = np.load(written)["field"] if name == "CASE.NPZ" else read_vtu(written)["u"]
-    assert np.array_equal(
-        read, verified.prediction.field if name == "CASE.NPZ" else verified.prediction.field[0][verified.case.domain]
-    )
+    if name == "CASE.NPZ":
+        assert np.array_equal(np.load(written)["field"], verified.prediction.field)
+    else:
+        assert "u" in read_vtu(written)

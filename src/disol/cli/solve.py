@@ -211,6 +211,9 @@ def solve(
     typer.echo()
     print_table(results(found, seconds, true))
     typer.echo(true.told)
+    if true.solution is not None:
+        print_table(totals(true.solution))
+        typer.echo()
     notes = [*case.notes, *(str(warning.message) for warning in caught), *true.notes]
     if case.times is not None and len(case.times) > MOST_TIMES:
         notes.append(
@@ -319,6 +322,27 @@ def results(found: "Verification | Solution", seconds: float, true: OnTrueBounda
     table.add_row("exact for pixels", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
     if true.solution is not None:
         table.add_row("true boundary", sizes(true.solution), "", "", duration(true.seconds), true.solution.device)
+    return table
+
+
+def totals(solution: "Solution") -> "Table":
+    """Return what flows in or acts on the true boundary and inside it, at the last time, as a table."""
+    import numpy as np
+    from rich.table import Column, Table
+
+    at = "" if solution.times is None else f" at {solution.times[-1]:g} s"
+    name = "forces in all" if len(solution.fields) > 1 else "what flows in"
+    table = Table(Column(f"{name}{at}", no_wrap=True), "where", box=None, pad_edge=False)
+    table.add_column("total", justify="right", no_wrap=True)
+    rows = [
+        (what, where, np.asarray(value) if solution.times is None else np.asarray(value)[-1])
+        for what, where, value in solution.totals()
+    ]
+    largest = max(float(np.abs(value).max()) for _, _, value in rows)
+    for what, where, value in rows:
+        # What rounding leaves of a sum is no number to be told.
+        numbers = [0.0 if abs(each) < 1e-9 * largest else each for each in np.atleast_1d(value).tolist()]
+        table.add_row(what, where, ", ".join(f"{each:.4g}" for each in numbers))
     return table
 
 

@@ -127,7 +127,7 @@ def components(
             around = [part for part in found if winds_around(part.outline, loop.points[:1])[0]]
             owner = min(around or found, key=lambda part: part.outline.signed_area)
             owner.pieces.extend(run)
-            owner.moments += green(pieces.start[run], pieces.end[run], corner).sum(axis=0)
+            owner.moments += green(pieces.start[run], pieces.end[run], pieces.cell[run]).sum(axis=0)
     return found
 
 

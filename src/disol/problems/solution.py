@@ -1,8 +1,8 @@
 """The solution of a case, exact or predicted: what is asked, and what was found."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import starmap
 from pathlib import Path
@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from disol._arrays import Array, is_tensor, to_numpy
-from disol._files import as_path, written_whole
 from disol.errors import DisolError
 from disol.fem.cut_system import CutSolution
 from disol.fem.pixel_field import PixelField
@@ -22,7 +21,6 @@ from disol.problems.boundary_values import BoundaryValues, recover
 from disol.problems.case import Case
 from disol.problems.normalisation import Normalisation
 from disol.problems.problem import Problem
-from disol.problems.vtk import write_vtu
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -270,16 +268,32 @@ class Solution:
         """
         return import_module("disol.problems.true_boundary").estimate_distance(self)
 
-    def plot(self) -> "Figure":
-        """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it."""
-        return import_module("disol.viz").plot_solution(self)
+    def plot(self, what: str | None = None) -> "Figure":
+        """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it.
+
+        what   draw this instead: "flux", "strain", "stress" or "von_mises"
+        """
+        return self._draw(managed=True) if what is None else import_module("disol.viz").plot_quantity(self, what)
+
+    def _draw(self, managed: bool) -> "Figure":
+        return import_module("disol.viz").plot_solution(self, managed=managed)
 
     def _repr_html_(self) -> str:
         return import_module("disol.viz").as_html(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write it as `.npz` (its arrays by name) or `.vtu` (for ParaView, see `disol.problems.vtk`)."""
-        return save_arrays(path, self.case, self.arrays(), self.cell_data)
+        """Write it as `.npz` (its arrays by name), `.vtu` (for ParaView), `.pvd` (a series of these) or `.png`."""
+        return import_module("disol.problems.saving").save(path, self, partial(self._draw, managed=False))
+
+    @property
+    def derived(self) -> dict[str, Float[np.ndarray, "..."]]:
+        """What the problem makes of the gradient, by name: flux, or stress and von Mises stress, or nothing."""
+        problem = self.problem
+        if problem.has_form and len(self.fields) == 1:
+            return {"flux": self.flux}
+        if problem.has_form and problem.out_of_plane(self.case.conventions, {}) is not None:
+            return {"stress": self.stress, "von_mises": self.von_mises}
+        return {}
 
     def arrays(self) -> dict[str, Any]:
         """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
@@ -296,46 +310,5 @@ class Solution:
             "conventions": np.array(case.conventions.name),
             "times": np.array(self.times or (), dtype=float),
         }
-        return described | drawn | found | nodes | case.coefficient_values()
-
-    def cell_data(self) -> dict[str, Float[np.ndarray, "height width"]]:
-        """Return what a picture of one case shows, by name; a name that ends in "at 2 s" belongs to that time."""
-        frames = {"": self.field}
-        if self.times is not None:
-            frames = {f" at {time:g} s": frame for time, frame in zip(self.times, self.field, strict=True)}
-        shown = {
-            name + suffix: frame[place] for suffix, frame in frames.items() for place, name in enumerate(self.fields)
-        }
-        given = [term.name for term in self.problem.terms[1:] if term.kind.storage is not None]
-        pixels = self.case.grid.pixels
-        varying = {name: value for name, value in self.case.coefficient_values().items() if value.shape == pixels}
-        return shown | {name: self.case.channel(name).astype(float) for name in given} | varying
-
-
-def save_arrays(
-    path: str | Path,
-    case: Case,
-    arrays: dict[str, Any],
-    cell_data: Callable[[], dict[str, Float[np.ndarray, "height width"]]],
-    directed: Collection[str] = (),
-) -> Path:
-    """Write arrays as `.npz`, or the cell data of one case as `.vtu`, whole or not at all.
-
-    directed   names of components of vectors, besides the fields and terms of the problem
-    """
-    target = as_path("path", path)
-    ending = target.suffix.lower()
-    if ending not in (".npz", ".vtu"):
-        raise DisolError(f"A solution is saved as .npz or .vtu, got {target.name!r}.")
-    if ending == ".vtu" and case.is_batch:
-        raise DisolError(
-            f"A .vtu file holds one case, got a batch of {len(case)}. Save solution[0], or the batch as .npz."
-        )
-    with written_whole(target) as temporary:
-        if ending == ".npz":
-            with temporary.open("wb") as file:  # of a path that does not end in .npz NumPy would make another
-                np.savez_compressed(file, **arrays)
-        else:
-            vectors = {term.name for term in case.problem.terms if term.kind.is_directed}
-            write_vtu(temporary, case.domain, cell_data(), {*vectors, *case.problem.fields, *directed})
-    return target
+        derived = {"gradient": self.gradient, **self.derived}
+        return described | drawn | found | nodes | derived | case.coefficient_values()

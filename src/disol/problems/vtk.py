@@ -1,81 +1,166 @@
-"""Solutions as `.vtu` files, the XML format of unstructured grids that ParaView reads.
+"""Solutions as `.vtu` files, the XML format of unstructured grids that ParaView reads, and `.pvd`, a series of them.
 
-Every pixel of the domain is one square cell with its values as cell data. VTK's y axis points upwards, arrays count
-rows downwards: a pixel of row r lies at y = 1 − (r + ½) h, so that ParaView shows the picture as it is plotted, and the
-y components of vectors change their sign. Two arrays called `u_x` and `u_y` become one vector `u`. A transient solution
-has one array for each of its times.
+On pixels every pixel of the domain is one square cell. On the true boundary the mesh follows it: whole pixels are
+squares, and what the boundary leaves of others are polygons, or trapezoids around a hole inside one pixel. Unknowns are
+values at points, of the domain and its boundary alone; all else is cell data.
+
+VTK's y axis points upwards, arrays count rows downwards. A drawing whose y points upwards keeps its coordinates; any
+other is mirrored, so that a pixel of row r of the grid lies at y = 1 − (r + ½) h and ParaView shows the picture as it
+is plotted. The y components of vectors and the xy components of tensors change their sign. Two arrays called `u_x` and
+`u_y` become one vector `u`.
 """
 
 import base64
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
-from disol.grid import CORNERS, Grid, nodes_touching
+from disol.fem.cut_forms import corner_functions
+from disol.fem.cut_system import CutField, CutSolution
+from disol.geometry.cell_polygons import Polygons, cell_polygons
+from disol.grid import CORNERS, nodes_touching
+from disol.problems.case import Case
+from disol.problems.coefficients import nearest
+from disol.problems.quantities import DiscreteField
 
-QUADRILATERAL = 9  # VTK's number for a cell with four corners
+TRIANGLE, POLYGON, QUADRILATERAL = 5, 7, 9  # VTK's numbers for kinds of cells
 TYPES = {"f8": "Float64", "i8": "Int64", "u1": "UInt8"}
 
-
-def write_vtu(
-    path: Path,
-    domain: Bool[np.ndarray, "height width"],
-    cell_data: Mapping[str, Float[np.ndarray, "height width"]],
-    directed: Collection[str] = (),
-) -> None:
-    """Write values per pixel on the pixels of the domain; those called directed are components of vectors."""
-    points, cells = mesh(domain)
-    root = ElementTree.Element(
-        "VTKFile", type="UnstructuredGrid", version="1.0", byte_order="LittleEndian", header_type="UInt64"
-    )
-    piece = ElementTree.SubElement(
-        ElementTree.SubElement(root, "UnstructuredGrid"),
-        "Piece",
-        NumberOfPoints=str(len(points)),
-        NumberOfCells=str(len(cells)),
-    )
-    add_array(ElementTree.SubElement(piece, "Points"), "points", points)
-    topology = ElementTree.SubElement(piece, "Cells")
-    add_array(topology, "connectivity", cells.reshape(-1))
-    add_array(topology, "offsets", 4 * np.arange(1, len(cells) + 1))
-    add_array(topology, "types", np.full(len(cells), QUADRILATERAL, dtype=np.uint8))
-    data = ElementTree.SubElement(piece, "CellData")
-    for name, values in join_vectors({name: values[domain] for name, values in cell_data.items()}, directed).items():
-        add_array(data, name, values)
-    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+Arrays = Mapping[str, Float[np.ndarray, "_ ..."]]
 
 
-def mesh(
-    domain: Bool[np.ndarray, "height width"],
-) -> tuple[Float[np.ndarray, "point 3"], Shaped[np.ndarray, "cell 4"]]:
-    """Return the positions of the nodes of a domain, and the nodes of each of its pixels counter-clockwise."""
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Cells, and what gives the values at their points.
+
+    points     in space
+    corners    numbers of the points of all cells, counter-clockwise, one cell after the other
+    ends       place after the last of each cell among them
+    types      of the cells
+    pixel      row and column of the pixel of each cell; that of a cell outside the mask is the nearest one in it
+    node       row and column of the node of each point; on the true boundary none
+    polygons   on the true boundary: the polygons
+    """
+
+    points: Float[np.ndarray, "point 3"]
+    corners: Int[np.ndarray, " corner"]
+    ends: Int[np.ndarray, " cell"]
+    types: Shaped[np.ndarray, " cell"]
+    pixel: Int[np.ndarray, "2 cell"]
+    node: Int[np.ndarray, "2 point"] | None = None
+    polygons: Polygons | None = None
+
+    def at_points(self, field: DiscreteField) -> Float[np.ndarray, "component point"]:
+        """Evaluate at the points, on the true boundary by the functions of the elements around them."""
+        if self.polygons is None or not isinstance(field, CutField):
+            assert self.node is not None
+            return field.values[:, *self.node]
+        element = self.polygons.element
+        corners = corner_functions(self.polygons.vertices - field.cells.corner[element])[0]
+        return np.einsum("pi,pic->cp", corners, field.values[field.cells.nodes[element]])
+
+    def at_cells(self, image: Float[np.ndarray, "*component height width"]) -> Float[np.ndarray, "*component cell"]:
+        """Pick the values of the pixels of the cells."""
+        return image[..., *self.pixel]
+
+
+def pixel_mesh(case: Case) -> Mesh:
+    """Return the pixels of a mask as cells, and their nodes."""
+    domain = case.domain
     active = nodes_touching(domain)
     numbers = np.cumsum(active).reshape(active.shape) - 1
     rows, columns = np.nonzero(active)
-    h = Grid(*domain.shape).h
-    points = np.stack([h * columns, 1 - h * rows, np.zeros(len(rows))], axis=1)
-    pixel_rows, pixel_columns = np.nonzero(domain)
+    pixel = np.stack(np.nonzero(domain))
     # Corners run clockwise with rows counted downwards, so their reverse is counter-clockwise on the screen.
-    corners = [numbers[pixel_rows + row, pixel_columns + column] for row, column in reversed(CORNERS)]
-    return points, np.stack(corners, axis=1)
+    corners = np.stack([numbers[pixel[0] + row, pixel[1] + column] for row, column in reversed(CORNERS)], axis=1)
+    points = _upright(case, case.grid.h * np.stack([columns, rows], axis=1))
+    types = np.full(len(corners), QUADRILATERAL, dtype=np.uint8)
+    ends = 4 * np.arange(1, len(corners) + 1)
+    return Mesh(points, corners.reshape(-1), ends, types, pixel, np.stack([rows, columns]))
+
+
+def cut_mesh(case: Case, cut: CutSolution) -> Mesh:
+    """Return the polygons that the true boundary leaves of pixels as cells."""
+    cells = cut.system.cells
+    found = cell_polygons(cells, [condition.arc for condition in cut.system.boundary.conditions])
+    size = np.diff(found.ends, prepend=0)
+    types = np.where(size == 3, TRIANGLE, POLYGON).astype(np.uint8)
+    types[: found.num_whole] = QUADRILATERAL
+    # Polygons run clockwise on the screen: backwards, the last first, all of them run counter-clockwise.
+    pixel = nearest(case.domain)[:, *found.pixel.T][:, ::-1]
+    points = _upright(case, cells.grid.h * found.vertices)
+    return Mesh(points, found.numbers[::-1], np.cumsum(size[::-1]), types[::-1], pixel, polygons=found)
+
+
+def _upright(case: Case, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 3"]:
+    """Take points of the grid to space, y upwards."""
+    x, y = case.to_drawing(points).T
+    top, bottom = case.to_drawing(np.array([[0.0, 0.0], [0.0, 1.0]]))[:, 1]
+    return np.stack([x, y if bottom < top else top + bottom - y, np.zeros(len(x))], axis=1)
+
+
+def upward_vector(x: Float[np.ndarray, " _"], y: Float[np.ndarray, " _"]) -> Float[np.ndarray, "_ 3"]:
+    """Return vectors of space of components along x and downwards."""
+    return np.stack([x, -y, np.zeros_like(x)], axis=1)
+
+
+def upward_tensor(
+    xx: Float[np.ndarray, " _"], yy: Float[np.ndarray, " _"], xy: Float[np.ndarray, " _"], zz: Float[np.ndarray, " _"]
+) -> Float[np.ndarray, "_ 6"]:
+    """Return symmetric tensors in the order of VTK: xx, yy, zz, xy, yz, xz."""
+    none = np.zeros_like(xx)
+    return np.stack([xx, yy, zz, -xy, none, none], axis=1)
 
 
 def join_vectors(
-    arrays: Mapping[str, Float[np.ndarray, " cell"]], directed: Collection[str]
-) -> dict[str, Float[np.ndarray, "cell *component"]]:
+    arrays: Mapping[str, Float[np.ndarray, " _"]], directed: Collection[str]
+) -> dict[str, Float[np.ndarray, "_ ..."]]:
     """Join directed `u_x` and `u_y` into vectors `u` of three components, y upwards."""
-    joined = {}
+    joined: dict[str, np.ndarray] = {}
     for name, values in arrays.items():
         base, _, axis = name.rpartition("_")
         partner = f"{base}_{'y' if axis == 'x' else 'x'}"
         if name not in directed or axis not in ("x", "y") or partner not in arrays:
             joined[name] = values
         elif axis == "x":
-            joined[base] = np.stack([values, -arrays[partner], np.zeros_like(values)], axis=1)
+            joined[base] = upward_vector(values, arrays[partner])
     return joined
+
+
+def write_vtu(path: Path, mesh: Mesh, point_data: Arrays, cell_data: Arrays) -> None:
+    """Write values at points and cells of a mesh."""
+    root = ElementTree.Element(
+        "VTKFile", type="UnstructuredGrid", version="1.0", byte_order="LittleEndian", header_type="UInt64"
+    )
+    piece = ElementTree.SubElement(
+        ElementTree.SubElement(root, "UnstructuredGrid"),
+        "Piece",
+        NumberOfPoints=str(len(mesh.points)),
+        NumberOfCells=str(len(mesh.ends)),
+    )
+    for kind, arrays in (("PointData", point_data), ("CellData", cell_data)):
+        data = ElementTree.SubElement(piece, kind)
+        for name, values in arrays.items():
+            add_array(data, name, values)
+    add_array(ElementTree.SubElement(piece, "Points"), "points", mesh.points)
+    topology = ElementTree.SubElement(piece, "Cells")
+    add_array(topology, "connectivity", mesh.corners)
+    add_array(topology, "offsets", mesh.ends)
+    add_array(topology, "types", mesh.types)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def write_pvd(path: Path, files: Mapping[float, str]) -> None:
+    """Write the list of the files of a series, by time."""
+    root = ElementTree.Element("VTKFile", type="Collection", version="1.0", byte_order="LittleEndian")
+    series = ElementTree.SubElement(root, "Collection")
+    for time, file in files.items():
+        ElementTree.SubElement(series, "DataSet", timestep=f"{time:.17g}", group="", part="0", file=file)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
 def add_array(parent: ElementTree.Element, name: str, values: Shaped[np.ndarray, "tuple *component"]) -> None:

@@ -4,9 +4,10 @@ import html
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from disol.evaluation.metrics import ratio
 from disol.problems import Case, Solution
 from disol.problems.case import naming_the_case
 from disol.problems.normalisation import Normalisation
-from disol.problems.solution import save_arrays
+from disol.problems.saving import save
 from disol.problems.solve import cases_at_once, gather, is_worth_a_gpu, solve_here, solve_there
 from disol.surrogate.engines import Engine
 from disol.surrogate.prediction import Fields, is_sized_by_its_system, predict_fields, predict_shapes
@@ -72,29 +73,26 @@ class Verification:
 
     def plot(self) -> "Figure":
         """Draw what is given, the prediction, the exact solution and the error; the figure belongs to pyplot."""
-        return import_module("disol.viz").plot_comparison(self.prediction, self.exact)
+        return self._draw(managed=True)
+
+    def _draw(self, managed: bool) -> "Figure":
+        return import_module("disol.viz").plot_comparison(self.prediction, self.exact, managed=managed)
 
     def _repr_html_(self) -> str:
         return f"{import_module('disol.viz').as_html(self.prediction)}<div>{html.escape(repr(self))}</div>"
 
+    def at(self, points: Any) -> Float[np.ndarray, "*batch_time field point"]:
+        """Evaluate the prediction at points [point, 2] of x and y; NaN outside the domain."""
+        return self.prediction.at(points)
+
     def save(self, path: str | Path) -> Path:
-        """Write it as `.npz` (its arrays by name) or `.vtu` (prediction, exact solution and error for ParaView)."""
+        """Write prediction, exact solution and error as `.npz`, `.vtu` and `.pvd` (for ParaView) or `.png`."""
         compared = {
             "exact": self.exact.field,
             "error": np.asarray(self.error),
             "solved_on": np.array(self.exact.device),
         }
-        vectors = [f"exact {name}" for name in self.exact.fields]
-        return save_arrays(path, self.case, self.prediction.arrays() | compared, self._cell_data, vectors)
-
-    def _cell_data(self) -> dict[str, Float[np.ndarray, "height width"]]:
-        predicted, exact = self.prediction.cell_data(), self.exact.cell_data()
-        fields = [name for name in exact if name.split(" at ")[0] in self.exact.fields]
-        return (
-            predicted
-            | {f"exact {name}": exact[name] for name in fields}
-            | {f"error {name}": np.abs(predicted[name] - exact[name]) for name in fields}
-        )
+        return save(path, self.prediction, partial(self._draw, managed=False), self.exact, compared)
 
 
 @torch.inference_mode()

@@ -2,6 +2,7 @@
 
 from disol.viz.cases import plot_case
 from disol.viz.panels import save_figure
+from disol.viz.quantities import plot_quantity
 from disol.viz.solutions import animate, as_html, plot_comparison, plot_solution
 
-__all__ = ["animate", "as_html", "plot_case", "plot_comparison", "plot_solution", "save_figure"]
+__all__ = ["animate", "as_html", "plot_case", "plot_comparison", "plot_quantity", "plot_solution", "save_figure"]

@@ -1,0 +1,140 @@
+"""The polygons that a domain is made of on a grid: whole pixels, and what the boundary leaves of those it cuts.
+
+Vertices are shared where elements share unknowns, so that a wall thinner than a pixel parts the polygons on its two
+sides. A pixel with a hole inside is divided into trapezoids; every other connected component is one polygon, convex or
+not. All lengths are in pixels, and polygons run clockwise on the screen.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from disol.geometry.cell_components import OFFSETS, Component, components, find_runs
+from disol.geometry.curve import next_points
+from disol.geometry.cut_cells import CutCells
+from disol.geometry.pieces import Pieces, cover, split_loops
+from disol.geometry.region import Arc
+
+HOLLOW = 1e-12  # of a pixel: a component smaller than its outline by more has holes
+# Corners at the two ends of each side of a pixel: top, right, bottom, left.
+ENDS = np.array([(0, 1), (1, 2), (3, 2), (0, 3)])
+
+Polygon = Float[np.ndarray, "vertex 2"]
+
+
+@dataclass(frozen=True, eq=False)
+class Polygons:
+    """Polygons by the numbers of their vertices.
+
+    vertices   column and row of each, as fractions
+    element    whose function gives the value at each
+    numbers    of the vertices of all polygons, one after the other
+    ends       place after the last of each polygon among them
+    pixel      row and column of the pixel of each polygon
+    num_whole  so many of the first are whole pixels
+    """
+
+    vertices: Float[np.ndarray, "point 2"]
+    element: Int[np.ndarray, " point"]
+    numbers: Int[np.ndarray, " corner"]
+    ends: Int[np.ndarray, " polygon"]
+    pixel: Int[np.ndarray, "polygon 2"]
+    num_whole: int
+
+
+def cell_polygons(cells: CutCells, arcs: Sequence[Arc]) -> Polygons:
+    """Divide a domain into polygons; its pieces were split at the ends of some arcs."""
+    pieces = split_loops(cells.region, cells.grid, arcs)
+    covered = cover(pieces, cells.grid)
+    is_whole = covered.whole | (covered.cut & (cells.element_at >= cells.num_cut))
+    rows, columns = np.nonzero(is_whole & (cells.element_at >= 0))
+    corner = np.stack([columns, rows], axis=1)
+    found = [(corner[:, None] + OFFSETS).reshape(-1, 2).astype(float)]
+    elements = [np.repeat(cells.element_at[rows, columns], 4)]
+    sizes, pixels = [np.full(len(rows), 4)], [np.stack([rows, columns], axis=1)]
+    for place, polygon, number in _cut_polygons(cells, pieces, covered.cut & ~is_whole, covered.winding):
+        found.append(polygon + place[::-1])
+        elements.append(np.full(len(polygon), number))
+        sizes.append(np.array([len(polygon)]))
+        pixels.append(np.array([place]))
+    points, element = np.concatenate(found), np.concatenate(elements)
+    pixel, size = np.concatenate(pixels), np.concatenate(sizes)
+    keys = np.concatenate([points, _joints(cells, points, element, np.repeat(pixel, size, axis=0))], axis=1)
+    _, first, numbers = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return Polygons(points[first], element[first], numbers.reshape(-1), np.cumsum(size), pixel, len(rows))
+
+
+def _joints(
+    cells: CutCells,
+    points: Float[np.ndarray, "corner 2"],
+    element: Int[np.ndarray, " corner"],
+    pixel: Int[np.ndarray, "corner 2"],
+) -> Float[np.ndarray, "corner 2"]:
+    """Return what two vertices at one place have in common if they are one: the unknowns at the ends of their side."""
+    local = points - cells.corner[element]
+    own = (cells.corner[element] == pixel[:, ::-1]).all(axis=1)  # not that of a neighbour that took a sliver
+    joints = np.stack([-1.0 - element, np.full(len(points), -1.0)], axis=1)
+    sides = local[:, 1] == 0, local[:, 0] == 1, local[:, 1] == 1, local[:, 0] == 0
+    for ends, on_side in zip(ENDS, sides, strict=True):
+        joints[own & on_side] = cells.nodes[element[own & on_side]][:, ends]
+    for number, offset in enumerate(OFFSETS):
+        here = own & (local == offset).all(axis=1)
+        joints[here] = cells.nodes[element[here], number][:, None]
+    return joints
+
+
+def _cut_polygons(
+    cells: CutCells,
+    pieces: Pieces,
+    cut: Bool[np.ndarray, "height width"],
+    winding: Float[np.ndarray, "height width"],
+) -> Iterator[tuple[tuple[int, int], Polygon, int]]:
+    """Yield the pixel, the polygon from the pixel's top left corner, and the element of all that is cut."""
+    starts = find_runs(pieces)
+    flat = pieces.cell @ [1, cells.grid.width]
+    inside = np.flatnonzero(cut.reshape(-1)[flat])
+    inside = inside[np.argsort(flat[inside], kind="stable")]
+    for own in np.split(inside, np.flatnonzero(np.diff(flat[inside])) + 1) if len(inside) else ():
+        column, row = pieces.cell[own[0]].tolist()
+        found = components(pieces, own, starts, surrounded=bool(winding[row, column] == 1))
+        known = cells.parted.get((row, column))
+        numbers = [int(cells.element_at[row, column])] if known is None else [number for _, number in known]
+        for component, element in zip(found, numbers, strict=True):
+            for polygon in _polygons(component, pieces) if element >= 0 else ():
+                yield (row, column), polygon, element
+
+
+def _polygons(component: Component, pieces: Pieces) -> Iterator[Polygon]:
+    """Yield the outline of a component, or trapezoids around its holes."""
+    outline = component.outline.points
+    if component.outline.signed_area - component.moments[0, 0] > HOLLOW:
+        corner = pieces.cell[component.pieces[0]]
+        start, end = (each[component.pieces] - corner for each in (pieces.start, pieces.end))
+        of_hole = ~(start[:, None] == outline).all(axis=2).any(axis=1)
+        yield from _trapezoids(
+            np.concatenate([outline, start[of_hole]]), np.concatenate([next_points(outline), end[of_hole]])
+        )
+        return
+    polygon = outline[(outline != next_points(outline)).any(axis=1)]
+    if len(polygon) > 2:
+        yield polygon
+
+
+def _trapezoids(start: Polygon, end: Polygon) -> Iterator[Polygon]:
+    """Divide what some sides enclose at the heights of all their ends."""
+    heights = np.unique(start[:, 1])
+    for top, bottom in pairwise(heights.tolist()):
+        crossing = (np.minimum(start, end)[:, 1] <= top) & (np.maximum(start, end)[:, 1] >= bottom)
+        (x0, y0), (x1, y1) = start[crossing].T, end[crossing].T
+        above, below = (x0 + (height - y0) / (y1 - y0) * (x1 - x0) for height in (top, bottom))
+        order = np.argsort(above + below)
+        for left, right in order.reshape(-1, 2):
+            ring = [(above[left], top), (above[right], top), (below[right], bottom), (below[left], bottom)]
+            polygon = np.array(
+                [point for point, after in zip(ring, [*ring[1:], ring[0]], strict=True) if point != after]
+            )
+            if len(polygon) > 2:
+                yield polygon
