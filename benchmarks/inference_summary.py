@@ -61,6 +61,7 @@ PAGES = {
     "cut-cells": "pixels cut at the true boundary, against known solutions and body-fitted meshes",
     "gradients": "gradients of the exact solution on the true boundary, beside the solution",
     "locking": "where bilinear elements are too stiff on the true boundary",
+    "ranking": "many variants in order: worker processes against a loop",
     "generation": "generating data on a GPU",
     "generation-cpu": "generating data on a CPU",
 }

@@ -25,7 +25,7 @@ from wording import page, table, wrap
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
 # Classes that are listed with what they have.
-SHOWN = {"disol": ("Case", "Solution", "Surrogate", "Verification", "Problem"), "fem": ("LinearSystem",)}
+SHOWN = {"disol": ("Case", "Solution", "Surrogate", "Verification", "Problem", "Ranking"), "fem": ("LinearSystem",)}
 LISTED = (
     "problems",
     "data",
@@ -34,6 +34,7 @@ LISTED = (
     "evaluation",
     "comparison",
     "surrogate",
+    "ranking",
     "viz",
     "fem",
     "solvers",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from disol import models as models
     from disol import nn as nn
     from disol import problems as problems
+    from disol import ranking as ranking
     from disol import solvers as solvers
     from disol import surrogate as surrogate
     from disol import training as training
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from disol.problems import solve_adjoint as solve_adjoint
     from disol.problems import solve_exact as solve_exact
     from disol.problems import system as system
+    from disol.ranking import Ranking as Ranking
+    from disol.ranking import rank as rank
     from disol.surrogate import Surrogate as Surrogate
     from disol.surrogate import Verification as Verification
     from disol.surrogate import load as load
@@ -52,6 +55,8 @@ PUBLIC_NAMES = {
     "solve_adjoint": "disol.problems",
     "solve_differentiable": "disol.differentiable",
     "system": "disol.problems",
+    "Ranking": "disol.ranking",
+    "rank": "disol.ranking",
     "CaseDataset": "disol.data",
     "generate": "disol.data",
     "MODELS": "disol.models",
@@ -75,6 +80,7 @@ SUBPACKAGES = (
     "models",
     "nn",
     "problems",
+    "ranking",
     "solvers",
     "surrogate",
     "training",

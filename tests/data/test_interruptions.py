@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from disol.data import generate, open_store
+from processes import session_members, wait_until
 
 NUM_CASES = 250
 OPTIONS = {"seed": 9, "resolution": 16}
@@ -35,27 +36,6 @@ def start(folder: Path, path: Path) -> subprocess.Popen[str]:
     script = folder / "script.py"
     script.write_text(SCRIPT)
     return subprocess.Popen([sys.executable, script, path], start_new_session=True, stderr=subprocess.PIPE, text=True)
-
-
-def wait_until(condition: object, seconds: float = 120.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
-
-
-def session_members(session: int) -> list[int]:
-    members = []
-    for entry in os.listdir("/proc"):
-        try:
-            fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] not in "ZX":
-            members.append(int(entry))
-    return members
 
 
 def done_cases(path: Path) -> int:

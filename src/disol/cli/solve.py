@@ -13,6 +13,7 @@ import typer
 
 from disol._devices import check_device
 from disol.cli.app import DeviceName, max_symbol, print_rows, print_table, tell
+from disol.cli.given import GIVEN, join_texts
 from disol.cli.models import find_run, from_here, is_own_network
 from disol.errors import DisolError
 from disol.problems.table import check_problem
@@ -28,12 +29,11 @@ DEFAULT_FOLDER = Path("solution")
 FILES = ("solution.png", "solution.npz", "solution.gif")
 TRUE_FILES = ("true-boundary.png", "true-boundary.npz")
 MOST_FRAMES = 50  # of an animation
-_GIVEN = "What is given"
 
 
 def _ranges(help_text: str) -> Any:
     """Describe an option that takes boundary ranges."""
-    return typer.Option(help=help_text, metavar="RANGES", rich_help_panel=_GIVEN)
+    return typer.Option(help=help_text, metavar="RANGES", rich_help_panel=GIVEN)
 
 
 HELP = """\
@@ -69,14 +69,14 @@ disol solve --problem heat --geometry random:3+all --time 2,8,20
 def solve(
     problem: Annotated[
         str | None,
-        typer.Option(help="That of --model, or poisson; `disol problems` lists them.", rich_help_panel=_GIVEN),
+        typer.Option(help="That of --model, or poisson; `disol problems` lists them.", rich_help_panel=GIVEN),
     ] = None,
     geometry: Annotated[
         str,
         typer.Option(
             help="NAME or NAME+hole (arrow, star, y, ...), random:SEED or random:SEED+all (or +topology, +boundary, "
             "+source), outline.json, or a picture.png.",
-            rich_help_panel=_GIVEN,
+            rich_help_panel=GIVEN,
         ),
     ] = "arrow+hole",
     dirichlet: Annotated[list[str] | None, _ranges("Where U = 0, as in outer:0.1-0.3,hole1.")] = None,
@@ -89,18 +89,18 @@ def solve(
         typer.Option(
             help="f: a formula in x and y, or zero, constant, ramp, wave, ripples, gaussian, spots.",
             metavar="FORMULA",
-            rich_help_panel=_GIVEN,
+            rich_help_panel=GIVEN,
         ),
     ] = None,
     initial: Annotated[
-        str | None, typer.Option(help="Heat: U at time 0, like --source.", metavar="FORMULA", rich_help_panel=_GIVEN)
+        str | None, typer.Option(help="Heat: U at time 0, like --source.", metavar="FORMULA", rich_help_panel=GIVEN)
     ] = None,
     times: Annotated[
         list[str] | None,
-        typer.Option("--time", help="Heat: seconds, as in 2,8,20.", metavar="SECONDS", rich_help_panel=_GIVEN),
+        typer.Option("--time", help="Heat: seconds, as in 2,8,20.", metavar="SECONDS", rich_help_panel=GIVEN),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=_GIVEN)
+        int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=GIVEN)
     ] = None,
     models: Annotated[
         list[str] | None,
@@ -140,16 +140,17 @@ def solve(
     ] = None,
 ) -> None:
     """Predict the solution of one case, solve it exactly, and write both."""
-    lists = {
+    given: dict[str, list[str] | str | None] = {
         "dirichlet": dirichlet,
         "fix_x": fix_x,
         "fix_y": fix_y,
         "force_x": force_x,
         "force_y": force_y,
+        "source": source,
+        "initial": initial,
         "times": times,
     }
-    texts = {name: ",".join(pieces) for name, pieces in lists.items() if pieces is not None}
-    texts |= {name: text for name, text in (("source", source), ("initial", initial)) if text is not None}
+    texts = join_texts(given)
     if animation is not None and animation.suffix.lower() != ".gif":
         raise DisolError(f"--animate must end in .gif, got {str(animation)!r}.")
     folder = choose_folder(out, overwrite)
@@ -169,7 +170,7 @@ def solve(
     from disol.models.card import CARD
     from disol.problems import read_case
 
-    with _silenced_decoders():
+    with silenced_decoders():
         case = read_case(
             card.find_problem(run / CARD, problem),
             geometry,
@@ -224,7 +225,7 @@ def solve(
 
 
 @contextmanager
-def _silenced_decoders() -> Iterator[None]:
+def silenced_decoders() -> Iterator[None]:
     """Keep libtiff, which tells what is wrong with a picture by itself, from standard error: one line is enough."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -272,7 +273,7 @@ def solve_true(
         return OnTrueBoundary()
     known: dict[str, Any] = {"resolution": found.case.grid.height, "seed": seed, **texts}
     try:
-        with _silenced_decoders():
+        with silenced_decoders():
             case = read_case(found.case.problem, geometry, conventions="physical", **known)
         started = perf_counter()
         solution = solve_exact(case)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from typing import TypeVar
 
 from disol.errors import DisolError
@@ -29,12 +29,15 @@ def usable_cores() -> int:
 def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int) -> Generator[Result, None, None]:
     """Do tasks in worker processes and yield the results in order; with no workers, do them here.
 
-    Only a few tasks per worker are under way at a time, so that results never pile up in memory.
+    Only a few tasks per worker are under way at a time, so that results never pile up in memory. Whoever stops before
+    the last result, as by Ctrl-C, ends the workers at once, whatever they are at.
     """
     if workers == 0:
         yield from map(work, tasks)
         return
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), follow_main_process)
+    context = multiprocessing.get_context("spawn")
+    wanted, unwanted = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, follow_main_process, (wanted,))
     waiting: deque[Future[Result]] = deque()
     try:
         for task in tasks:
@@ -46,11 +49,16 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise DisolError(
-            "A worker process ended early, killed or out of memory. Resume with fewer workers; in a script, start "
+            "A worker process ended early, killed or out of memory. Go on with fewer workers; in a script, start "
             "under `if __name__ == '__main__':`."
         ) from error
+    except BaseException:
+        unwanted.close()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        wanted.close()
+        unwanted.close()
 
 
 @contextmanager
@@ -70,8 +78,9 @@ def _worker_environment() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def follow_main_process() -> None:
-    """End this process as soon as the main process has ended, even if it was killed."""
+def follow_main_process(wanted: Connection | None = None) -> None:
+    """End this process as soon as the main process has ended, even if it was killed, or closes its end of a pipe."""
     main = multiprocessing.parent_process()
     if main is not None:
-        threading.Thread(target=lambda: (wait([main.sentinel]), os._exit(1)), daemon=True).start()
+        ends: list[Connection | int] = [main.sentinel] if wanted is None else [main.sentinel, wanted]
+        threading.Thread(target=lambda: (wait(ends), os._exit(1)), daemon=True).start()
