@@ -289,6 +289,15 @@ def test_each_case_of_a_batch_has_what_it_has_by_itself(conventions):
         batch.totals()
 
 
+def test_pixels_of_a_case_on_its_true_boundary_have_values_but_no_totals():
+    exact = disol.solve_exact(disol.draw("poisson", 3, **PHYSICAL))
+    pixels = Solution(exact.case, exact.field, exact.amplitude)
+    assert relative(pixels.flux, exact.flux) < 0.4
+    for ask in (lambda: pixels.energy, lambda: pixels.compliance, pixels.totals, lambda: pixels.total_flux("outer")):
+        with pytest.raises(DisolError, match="are those of its exact solution"):
+            ask()
+
+
 def test_ratios_per_pixel_that_are_all_alike_are_a_number():
     case = disol.draw("elasticity", 3, resolution=32, **PHYSICAL)
     number, array = (disol.solve_exact(case, poisson_ratio=ratio) for ratio in (0.2, np.full((32, 32), 0.2)))

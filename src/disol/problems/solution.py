@@ -256,9 +256,14 @@ class Solution:
     @property
     def _totals(self) -> Any:
         totals = import_module("disol.problems.totals")
-        return (
-            totals.PixelTotals(self.case, self.discrete) if self.cut is None else totals.CutTotals(self.case, self.cut)
-        )
+        if self.cut is not None:
+            return totals.CutTotals(self.case, self.cut)
+        if self.case.conventions.true_boundary:
+            raise DisolError(
+                "Totals, work and energy of a case on its true boundary are those of its exact solution, one case at a "
+                "time. Ask what solve_exact returns."
+            )
+        return totals.PixelTotals(self.case, self.discrete)
 
     def _each(self, total: Callable[[Any], Float[np.ndarray, "frame *component"]]) -> Any:
         """Find a total of one case, or of each case of a batch."""
