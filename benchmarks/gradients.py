@@ -14,6 +14,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy is imported
 import numpy as np
 
 import disol
+from disol.fem.cut_system import CutSolution
 from report import processor, publish, table
 
 SIDE = 128
@@ -41,7 +42,8 @@ def measure(problem: str, name: str) -> list[str]:
         forwards.append(solved - start)
         backwards.append(perf_counter() - solved)
     forward, backward = min(forwards), min(backwards)
-    kept = solution._system
+    assert isinstance(solution.cut, CutSolution)
+    kept = solution.cut.system
     factors = [kept._factors] if case.times is None else kept._factors_of_steps.values()
     size = sum(ENTRY * each.solver.factors.nnz for each in factors) / 1e6
     ratio = (forward + backward) / forward

@@ -19,7 +19,7 @@ from disol.errors import DisolError, shown
 from disol.fem.cut_adjoint import Sensitivity, marched_sensitivity, steady_sensitivity
 from disol.fem.cut_forms import on_elements
 from disol.fem.cut_gradients import Material, boundary_gradients, element_sources, material_gradient
-from disol.fem.cut_system import CutSystem
+from disol.fem.cut_system import CutSolution, CutSystem
 from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
 from disol.geometry.pieces import add_up
 from disol.problems.case import Case
@@ -60,7 +60,7 @@ def solve_adjoint(solution: Solution, d_field: ArrayLike, of: Collection[str] | 
     for name in asked:
         if name not in known:
             raise DisolError(f"{case.problem.name} has no gradient in {shown(name)} here. It has {', '.join(known)}.")
-    system = cut_system(case) if solution._system is None else solution._system
+    system = solution.cut.system if isinstance(solution.cut, CutSolution) else cut_system(case)
     with np.errstate(over="ignore", invalid="ignore"):  # whatever is not finite is refused
         adjoint = _Adjoint(case, system, _sensitivity(case, system, array))
         found = {name: _find(adjoint, name, array) for name in asked}

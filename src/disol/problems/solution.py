@@ -61,7 +61,6 @@ class Solution:
     device: str = "cpu"
     rounding_error: float | Float[Array, " batch"] | None = None
     cut: CutSolution | tuple[CutSolution, ...] | None = None
-    _system: Any = None  # on the true boundary, with its factors, if they were kept
 
     @property
     def problem(self) -> Problem:

@@ -122,9 +122,9 @@ def solve_case(case: Case, keep_factors: bool = False) -> Solution:
     asked = [1] if frames.steps is None else [frames.steps[place] for place in frames.asked]
     if 0 in asked:
         found[0] = system.project(case.terms["initial"])
-    # Its matrices are assembled again should somebody ask for them: many solutions would fill memory with them.
-    kept = CutSolution(replace(system), tuple(found[step] for step in asked))
-    return Solution(case, frames.pick(fields), size, None, "cpu", error, kept, system if keep_factors else None)
+    # Matrices and factors are computed again should somebody ask for them: many solutions would fill memory with them.
+    kept = CutSolution(system if keep_factors else replace(system), tuple(found[step] for step in asked))
+    return Solution(case, frames.pick(fields), size, None, "cpu", error, kept)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # whatever is not finite is refused
