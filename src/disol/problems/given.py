@@ -14,7 +14,7 @@ from disol.errors import DisolError
 from disol.fields import is_function, read_expression
 from disol.geometry.frame import Frame
 from disol.problems.batches import require_one_count
-from disol.problems.coefficients import split
+from disol.problems.coefficients import read_number, split
 from disol.problems.conditions import VALUES, split_conditions
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, Terms
@@ -47,6 +47,8 @@ class Given:
         """Sort what a user gave by name, in place of what there is; None is as good as not given."""
         problem, conventions, frame = self.problem, self.conventions, self.frame
         given = problem.by_own_names({name: value for name, value in data.items() if value is not None})
+        for name in {*problem.parameters, *problem.coefficients, "size"} & set(given):
+            given[name] = read_number(given[name])
         if "plane" in given:
             conventions = problem.choose_plane(conventions, given.pop("plane"))
         if "size" in given:

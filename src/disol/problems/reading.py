@@ -143,6 +143,15 @@ def _is_physical(problem: Problem, stated: Mapping[str, Any]) -> bool:
     return any(name not in plain or "=" in _shown(value) for name, value in stated.items() if name != "times")
 
 
+def shows_on_pixels(problem: Problem, given: Mapping[str, Any]) -> bool:
+    """Tell whether marked pixels and fields show all that is given: no values, fluxes, materials or sizes."""
+    kinds = {term.name: term.kind for term in problem.terms}
+    named = {name: text for name, text in given.items() if name not in ("resolution", "seed")}
+    if not all(name in kinds and isinstance(text, str) for name, text in named.items()):
+        return not set(named) & {*problem.parameters, *problem.coefficients, *problem.aliases, *EXTRA, "size", "plane"}
+    return not any("=" in text for name, text in named.items() if kinds[name] is SUPPORT)
+
+
 def _require_texts(problem: Problem, given: Mapping[str, Any]) -> None:
     """Require what pixels can show: texts of the terms of a problem."""
     names = [term.name for term in problem.terms[1:]]
