@@ -28,7 +28,7 @@ from disol.problems.table import find_conventions, find_problem
 
 LARGEST_RESOLUTION = 1024
 LONGEST = 4096  # characters of a path
-LATEST = 1000.0  # seconds; every step of 2 s up to the last is solved
+LATEST = 10_000.0  # seconds; every step of 2 s up to the last is solved
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
 NEAR_EDGE = 3  # rows of pixels
 ALONG_EDGE = 0.66  # of a side; 99 of 100 training cases are that near along less of it
@@ -68,6 +68,8 @@ def read_case(
     conventions = find_conventions(conventions, problem)
     texts = problem.by_own_names({name: value for name, value in given.items() if value is not None})
     kinds = {term.name: term.kind for term in problem.terms[1:]}
+    for name in [name for name in texts if kinds.get(name) is TIMES and conventions.true_boundary]:
+        texts[name] = _shown_times(name, texts[name])
     if not conventions.true_boundary:
         _require_texts(problem, texts)
     for name, text in texts.items():
@@ -87,7 +89,7 @@ def read_case(
     if not found.frame.is_grid and found.frame.is_fitted and conventions.true_boundary:
         origin["length"] = f"1 unit of the grid is {found.frame.length:.6g} of the drawing"
     # On the true boundary what a user gives is stated of it; only all else is put on pixels here.
-    stated = {name: value for name, value in texts.items() if kinds.get(name) is not TIMES or not _is_text(value)}
+    stated = {name: value for name, value in texts.items() if kinds.get(name) is not TIMES}
     stated = stated if conventions.true_boundary else {}
     on_pixels = {name: text for name, text in texts.items() if name not in stated}
     read: dict[str, Any] = {"domain": loops.mask}
@@ -118,8 +120,14 @@ def read_case(
     return replace(Case.from_arrays(case, **stated), origin=origin) if stated else case
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _shown_times(name: str, times: Any) -> str:
+    """Write seconds that were given as numbers as a text."""
+    if isinstance(times, str):
+        return times
+    seconds = np.atleast_1d(checks.real_numbers(name, times))
+    if seconds.ndim != 1:
+        raise DisolError(f"{name} are seconds, such as [2, 8, 20], got {shown(times)}.")
+    return ",".join(repr(float(second)) for second in seconds)
 
 
 def _shown(value: Any) -> str:
