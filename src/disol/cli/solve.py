@@ -44,7 +44,7 @@ DEFAULT_FOLDER = Path("solution")
 TEXTS = (
     *("dirichlet", "fix_x", "fix_y", "force_x", "force_y", "flux", "convection", "source", "initial", "times"),
     *("conductivity", "velocity", "reaction", "density", "capacity", "young", "poisson_ratio", "body_force"),
-    *("plane", "size"),
+    *("plane", "size", "time_step"),
 )
 WRITTEN = (*FILES, *TRUE_FILES, STRESS_FILE, PREVIEW_FILE)
 SAVED = (".vtu", ".pvd", ".npz", ".png")  # endings of --save
@@ -148,6 +148,7 @@ def solve(
     young: Annotated[str | None, _number("Elasticity: Young's modulus.")] = None,
     poisson_ratio: Annotated[str | None, _number("Elasticity: Poisson's ratio.", "--poisson")] = None,
     body_force: Annotated[str | None, _number("Elasticity: force per area, as in 0,9.81.")] = None,
+    time_step: Annotated[str | None, _number("Heat: seconds between two steps; 2 unless given.")] = None,
     plane: Annotated[
         str | None, typer.Option(help="Elasticity: plane strain or stress.", rich_help_panel=GIVEN)
     ] = None,

@@ -135,14 +135,14 @@ def depth(value: Given) -> int:
     return getattr(value, "ndim", 0)
 
 
-def read_number(value: Given) -> Given:
-    """Read a text: a number, numbers with commas between them, or a formula in x and y; all else stays."""
+def read_number(value: Given, may_vary: bool) -> Given:
+    """Read a text: a number, numbers with commas between them, or of what may vary a formula; all else stays."""
     if not isinstance(value, str):
         return value
     try:
         numbers = [float(piece) for piece in value.split(",")]
     except ValueError:
-        return read_expression(value)
+        return read_expression(value) if may_vary else value
     return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 

@@ -47,12 +47,16 @@ class Given:
         """Sort what a user gave by name, in place of what there is; None is as good as not given."""
         problem, conventions, frame = self.problem, self.conventions, self.frame
         given = problem.by_own_names({name: value for name, value in data.items() if value is not None})
-        for name in {*problem.parameters, *problem.coefficients, "size"} & set(given):
-            given[name] = read_number(given[name])
+        for name in {*problem.parameters, *problem.coefficients, "size", "time_step"} & set(given):
+            given[name] = read_number(given[name], name in problem.coefficients)
         if "plane" in given:
             conventions = problem.choose_plane(conventions, given.pop("plane"))
         if "size" in given:
             frame = self._read_size(given.pop("size"))
+        if "time_step" in given:
+            if not conventions.true_boundary:
+                raise DisolError("time_step is of cases on a true boundary. Pass conventions='physical'.")
+            problem = problem.with_step(given.pop("time_step"))
         chosen, given = split(problem.coefficients, problem.parameters, given)
         numbers = {name: read(name, given.pop(name)) for name, read in problem.parameters.items() if name in given}
         if chosen or frame != self.frame:

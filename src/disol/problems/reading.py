@@ -32,6 +32,7 @@ LATEST = 10_000.0  # seconds; every step of 2 s up to the last is solved
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
 NEAR_EDGE = 3  # rows of pixels
 ALONG_EDGE = 0.66  # of a side; 99 of 100 training cases are that near along less of it
+NUMBERS = ("size", "plane", "time_step")  # of cases on a true boundary
 OUTLINE_ENDINGS = (".json", ".geojson")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -156,7 +157,7 @@ def shows_on_pixels(problem: Problem, given: Mapping[str, Any]) -> bool:
     kinds = {term.name: term.kind for term in problem.terms}
     named = {name: text for name, text in given.items() if name not in ("resolution", "seed")}
     if not all(name in kinds and isinstance(text, str) for name, text in named.items()):
-        return not set(named) & {*problem.parameters, *problem.coefficients, *problem.aliases, *EXTRA, "size", "plane"}
+        return not set(named) & {*problem.parameters, *problem.coefficients, *problem.aliases, *EXTRA, *NUMBERS}
     return not any("=" in text for name, text in named.items() if kinds[name] is SUPPORT)
 
 
@@ -165,7 +166,7 @@ def _require_texts(problem: Problem, given: Mapping[str, Any]) -> None:
     names = [term.name for term in problem.terms[1:]]
     for name, text in given.items():
         if name not in names:
-            further = (*problem.parameters, *problem.coefficients, *EXTRA, "size", "plane")
+            further = (*problem.parameters, *problem.coefficients, *EXTRA, *NUMBERS)
             if name in further:
                 raise DisolError(f"{name} is given on a true boundary. Pass conventions='physical'.")
             raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
