@@ -7,7 +7,7 @@ TOUCHING = 1e-9  # of the area of an ear: a vertex no farther outside of it coun
 
 
 def triangulate(polygon: Float[np.ndarray, "vertex 2"]) -> Int[np.ndarray, "triangle 3"]:
-    """Return triangles, by the numbers of vertices, that cover a polygon with ½ ∮ x dy − y dx > 0 once and run like it."""
+    """Return triangles, by numbers of vertices, that cover a polygon with ½ ∮ x dy − y dx > 0 once, and run like it."""
     ring = list(range(len(polygon)))
     triangles = []
     while len(ring) > 3:
