@@ -84,6 +84,22 @@ def test_heat_in_units_is_that_of_its_diffusivity() -> None:
     assert found.field[0, 0, 15] == pytest.approx(np.exp(-diffusivity * 60 * wave**2) * np.sin(wave * x), rel=1e-3)
 
 
+def test_heat_is_in_units_in_a_grid_of_any_size() -> None:
+    given: dict[str, Any] = {"domain": plate(), "dirichlet": {"left": 0}, "source": 1.0, "initial": 2.0, "times": [2.0]}
+    one, near = (disol.solve_exact("heat", **given, size=size) for size in (1.0, 1.0 + 1e-9))
+    assert one.field == pytest.approx(near.field, abs=1e-8)
+
+
+def test_times_of_a_drawing_are_a_list_or_a_text() -> None:
+    listed, written = (
+        disol.read_case("heat", "star", resolution=16, dirichlet={"left": 1}, source="1", initial="0", times=times)
+        for times in ([2, 6], "2,6")
+    )
+    assert listed.times == written.times == (2.0, 6.0)
+    with pytest.raises(disol.DisolError, match="times are seconds from 0 to 1000"):
+        disol.read_case("heat", "star", resolution=16, dirichlet={"left": 1}, times=[2000, 2])
+
+
 def test_heat_that_flows_in_warms_an_insulated_body_by_what_it_can_hold() -> None:
     domain = np.ones((SIDE, SIDE))
     given: dict[str, Any] = {"domain": domain, "size": 0.1, "initial": 20, "conventions": "physical", "times": [200.0]}

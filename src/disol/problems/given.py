@@ -49,11 +49,12 @@ class Given:
         given = problem.by_own_names({name: value for name, value in data.items() if value is not None})
         if "plane" in given:
             conventions = problem.choose_plane(conventions, given.pop("plane"))
-        if "size" in given:
+        is_sized = "size" in given
+        if is_sized:
             frame = self._read_size(given.pop("size"))
         chosen, given = split(problem.coefficients, problem.parameters, given)
         numbers = {name: read(name, given.pop(name)) for name, read in problem.parameters.items() if name in given}
-        if chosen or frame != self.frame:
+        if chosen or is_sized:
             problem = problem.in_units()
         problem = replace(problem, **numbers)
         kept = {name: value for name, value in self.coefficients.items() if name not in numbers}

@@ -92,7 +92,10 @@ def read_case(
     on_pixels = {name: text for name, text in texts.items() if name not in stated}
     read: dict[str, Any] = {"domain": loops.mask}
     for term in problem.terms[1:]:
-        if term.name in stated:
+        if term.name in stated and term.kind is TIMES:
+            read[term.name] = term.kind.check(term.name, stated[term.name], loops.mask)
+            origin[term.name] = _shown(stated[term.name])
+        elif term.name in stated:
             read[term.name] = np.zeros(loops.mask.shape)
             origin[term.name] = _shown(stated[term.name])
         else:
@@ -106,7 +109,7 @@ def read_case(
         notes.append(
             f"no {found.origin['unpainted']} pixels found in {geometry}: U = 0 on {held.kind.default(held)} instead"
         )
-    if "times" in read and not read["times"][-1] <= LATEST:  # NaN fails too
+    if "times" in read and not max(read["times"]) <= LATEST:  # NaN fails too
         raise DisolError(f"times are seconds from 0 to {LATEST:g}, got {origin['times']}.")
     if not stated and found.is_drawn and all(read[name] is found.terms[name] for name in read):
         return replace(found, origin=origin)
