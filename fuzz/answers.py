@@ -276,8 +276,9 @@ def check_saved(solution: disol.Solution, path: Any, folder: Path, limit: int | 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Read all files in a folder, by name; of what is no file its name."""
+    """Read all files in a folder, by name; of links and the like their names."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() and not path.is_symlink() else b""
         for path in sorted(folder.rglob("*"))
+        if path.is_symlink() or not path.is_dir()
     }

@@ -55,7 +55,7 @@ def state(
 
     free   parts may be left out
     """
-    parts, conditions = cut_boundary(rng, plate), {}
+    parts, conditions = cut_boundary(rng, plate, whole=not free), {}
     if problem == "elasticity":
         kinds = draw_kinds(rng, parts, ("held", "loaded", "rolling", *(["free"] if free else [])))
         for place, axis in enumerate("xy"):
@@ -206,4 +206,10 @@ def draw_constant(rng: np.random.Generator) -> tuple[Statement, tuple[float, ...
     given |= {"body_force": (0.0, 0.0)} if problem == "elasticity" else {"source": 0.0}
     if problem == "heat":
         given |= {"initial": values[0], "times": [2.0, 8.0]}
+    if plate.mask is not None and chance(rng, 0.3):
+        given = {name: value for name, value in given.items() if name not in (*DRIVEN, "convection")}
+        for name, value in zip(("fix_x", "fix_y") if len(values) > 1 else ("dirichlet",), values, strict=True):
+            marked = plate.mask & (rng.random(plate.mask.shape) < 0.7)
+            given |= {name: marked, f"{name}_values": np.where(marked, value, rng.normal(size=marked.shape))}
+        given |= {name: np.zeros(plate.mask.shape) for name in ("force_x", "force_y") if len(values) > 1}
     return Statement(problem, plate, given), values

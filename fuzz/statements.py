@@ -17,7 +17,7 @@ SHAPES = {"star": 0, "star+hole": 1, "arrow": 0, "triangle+hole": 1, "y": 0, "sl
 
 @dataclass(frozen=True)
 class Plate:
-    """A domain in the unit of a user: a mask whose grid is `size` high, polygons, or a named shape.
+    """A domain in the unit of a user: a mask whose grid is `size` high, polygons, or a named or drawn shape.
 
     inside    points of it, [point, 2]
     upwards   y of its coordinates points upwards
@@ -85,8 +85,13 @@ class Normal:
 
 def draw_plate(rng: np.random.Generator, size: float) -> Plate:
     """Draw a connected domain of some 50 to 400 pixels that is about as large as `size`."""
-    kind = pick(rng, ["mask", "mask", "polygons", "shape"])
+    kind = pick(rng, ["mask", "mask", "polygons", "shape", "drawn"])
     side = int(rng.integers(16, 25))
+    if kind == "drawn":
+        seed = int(rng.integers(1000))
+        geometry = disol.draw("poisson", seed, resolution=16).geometry
+        holes = 0 if geometry is None else len(geometry.holes)
+        return Plate(None, f"random:{seed}", size, side, ("outer", *(f"hole{number + 1}" for number in range(holes))))
     if kind == "shape":
         shape, holes = pick(rng, list(SHAPES.items()))
         return Plate(None, shape, size, side, ("outer", *(f"hole{number + 1}" for number in range(holes))))
@@ -121,8 +126,10 @@ def _draw_outline(rng: np.random.Generator, size: float, side: int) -> Plate:
     return Plate(None, polygon, size, side, loops, inside, upwards)
 
 
-def cut_boundary(rng: np.random.Generator, plate: Plate) -> list[str]:
-    """Cut the whole boundary into parts."""
+def cut_boundary(rng: np.random.Generator, plate: Plate, whole: bool) -> list[str]:
+    """Cut the boundary into parts: the whole of it, or of a mask what lies on the sides of its box."""
+    if plate.mask is not None and not whole and chance(rng, 0.3):
+        return [pick(rng, ["left", "Left ", f"near:{_beside(plate.mask, plate.size)}"]), "right", "top", "bottom"]
     if chance(rng, 0.2):
         return list(plate.loops)
     first, count = rng.uniform(0, 0.99), int(rng.integers(2, 5))
@@ -130,6 +137,13 @@ def cut_boundary(rng: np.random.Generator, plate: Plate) -> list[str]:
     places = [f"{place:.4f}" for place in (first + np.cumsum(steps) / steps.sum()) % 0.9999]
     ranges = [f"outer:{one}-{other}" for one, other in zip(places, [*places[1:], places[0]], strict=True)]
     return [*ranges, *plate.loops[1:]]
+
+
+def _beside(mask: np.ndarray, size: float) -> str:
+    """Write a point beside the lower end of the left side of a mask."""
+    rows, columns = np.nonzero(mask)
+    row, column = rows.max() + 0.5, columns.min() - 0.25
+    return ",".join(f"{float(size * place / len(mask))!r}" for place in (column, row))
 
 
 def draw_kinds(rng: np.random.Generator, parts: list[str], kinds: tuple[str, ...]) -> dict[str, str]:
@@ -207,4 +221,4 @@ def draw_materials(rng: np.random.Generator, problem: str, plate: Plate, unit: f
 
 def draw_unit(rng: np.random.Generator) -> float:
     """Draw a unit of length: 1 or thousandths mostly, else tiny or huge."""
-    return pick(rng, [1.0, 1.0, 1e-3, 1e3, 254.0, float(10 ** rng.uniform(-12, 12))]) * float(rng.uniform(0.5, 5))
+    return pick(rng, [1.0, 1e-3, 1e3, 254.0, float(10 ** rng.uniform(-30, 30))]) * float(rng.uniform(0.5, 5))

@@ -27,7 +27,8 @@ def statements(rng: np.random.Generator, folder: Path) -> Attempt:
     kind = pick(rng, ["hostile"] * 6 + ["patch", "patch", "constant", "linearity", "units", "adjoint", "batch"])
     if kind == "hostile":
         statement = spoil(rng, draw_statement(rng))
-        return Attempt(f"hostile {statement}", lambda: check_balance(statement.solve(), sure=False))
+        question = pick(rng, ["balance", "balance", "derived", "boundary", "adjoint", "distance"])
+        return Attempt(f"{question} of hostile {statement}", lambda: ask(statement.solve(), question))
     if kind == "patch":
         patch = draw_patch(rng)
         return Attempt(f"patch {patch.fields} of {patch.statement}", lambda: check_patch(patch))
@@ -140,6 +141,26 @@ def check_balance(solution: disol.Solution, sure: bool = True) -> None:
     largest = np.abs(totals).max(initial=0.0)
     if largest > 1e-290 and not np.abs(balance).max() <= limit * largest + throughput(solution):
         raise WrongAnswer(f"totals balance to {np.abs(balance).max() / largest:.1e} of {largest:.1e}")
+
+
+def ask(solution: disol.Solution, question: str) -> None:
+    """Require a finite answer to a question, or a refusal, of a case that may be anything."""
+    check_balance(solution, sure=False)
+    if solution.is_batch:
+        return
+    answer: dict[str, Any] = {}
+    if question == "derived":
+        answer = {"gradient": solution.gradient, **solution.derived}
+    elif question == "boundary":
+        answer = {name: value for name, value in vars(solution.boundary()).items() if np.ndim(value)}
+    elif question == "adjoint":
+        answer = disol.solve_adjoint(solution, np.ones_like(solution.field))
+    elif question == "distance":
+        answer = {"distance": solution.estimate_distance()}
+    for name, value in answer.items():
+        values = np.array(list(value.values())) if isinstance(value, dict) else np.asarray(value)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise WrongAnswer(f"{name} is not finite")
 
 
 def throughput(solution: disol.Solution) -> float:

@@ -159,6 +159,24 @@ def test_conditions_are_stated_on_the_curves_of_a_drawn_case() -> None:
     assert again.field[0][case.domain] == pytest.approx(np.full(int(case.domain.sum()), 8.0))
 
 
+@pytest.mark.parametrize("unit", [1e-18, 1e-9, 1e9])
+def test_a_drawing_whose_y_points_upwards_is_the_same_in_every_unit(unit: float) -> None:
+    corners = np.array([[0.0, 0.0], [4.0, 1.0], [3.0, 5.0], [-1.0, 3.0]])
+    fields = [
+        disol.solve_exact(
+            disol.read_case(
+                "poisson",
+                {"type": "Polygon", "coordinates": [(scale * corners).tolist()]},
+                resolution=16,
+                dirichlet={"outer": lambda x, y, scale=scale: x / scale + 2 * y / scale},
+                source=0.0,
+            )
+        ).field
+        for scale in (10.0, unit)
+    ]
+    assert agree(fields[1], fields[0])
+
+
 def test_coordinates_of_a_drawing_come_back_from_the_grid() -> None:
     frame = Frame((3.0, 50.0), 20.0, upwards=True)
     points = np.random.default_rng(0).uniform(size=(7, 2))

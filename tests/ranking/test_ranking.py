@@ -148,6 +148,8 @@ def test_what_cannot_be_measured_is_told_in_one_line(by: Any, error: str) -> Non
             {"cases": [disol.Case.stack(drawn(2, conventions="paper"))]},
             "Single cases are ranked, but case 0 is a batch of 2",
         ),
+        ({"ascending": np.array([True, False])}, "ascending must be True or False"),
+        ({"progress": np.array([True, False])}, "progress must be True or False"),
         ({"workers": -1}, "workers must not be negative"),
         ({"device": "tpu"}, "tpu"),
     ],

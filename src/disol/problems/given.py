@@ -106,7 +106,7 @@ class Given:
             if term.name in terms or term.kind is TIMES:
                 continue
             if is_stated and term.kind in (SUPPORT, FORCE, SOURCE) and "domain" in terms:
-                terms[term.name] = np.zeros(np.shape(terms["domain"]))
+                terms[term.name] = np.zeros(checks.as_array("domain", terms["domain"]).shape)
             else:
                 missing.append(term.name)
         if missing:

@@ -130,7 +130,7 @@ class Problem(ABC):
         """Return conventions with plane strain or plane stress."""
         if not self.has_plane:
             raise DisolError(f"{self.name} has no plane of strain or stress. Leave out plane.")
-        if plane not in ("strain", "stress"):
+        if not isinstance(plane, str) or plane not in ("strain", "stress"):
             raise DisolError(f"plane must be 'strain' or 'stress', got {shown(plane)}.")
         if not conventions.true_boundary and plane != conventions.plane:
             raise DisolError(
