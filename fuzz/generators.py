@@ -2,16 +2,21 @@
 
 from importlib import import_module
 
+from answers import KINDS, answers, solved
 from attempts import Generator
 from commands import commands
 from geometries import formulas, outlines, pictures, ranges
+from parts import parts
+from rankings import rankings
 from solving import boundaries, calls, draws, predictions, relations, solve, surrogates
+from stating import statements
 from stored import STORES, arrays_of, checkpoints, configs, expected_pattern, generations, run_template, stores
 
 GENERATORS: dict[str, Generator] = {
     each.__name__: each
     for each in (
         *(solve, relations, calls, draws, surrogates, predictions, boundaries),
+        *(statements, parts, answers, rankings),
         *(pictures, outlines, ranges, formulas),
         *(stores, checkpoints, configs, generations, commands),
     )
@@ -24,5 +29,7 @@ def prepare() -> None:
         import_module(name)
     for name in STORES:
         arrays_of(name)
+    for kind in KINDS:
+        solved(kind)
     run_template()
     expected_pattern()

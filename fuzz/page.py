@@ -26,6 +26,11 @@ GENERATORS = {
     "surrogates": "`verify` against the same assembly, `predict_pattern` of anything",
     "predictions": "`predict` of cases like those of training against exact solutions, and of anything",
     "boundaries": "masks, drawn cases, polygons and pictures on their true boundary",
+    "statements": "problems by parts of the boundary, with coefficients and units, right and wrong: linear solutions, "
+    "linearity, other units, balances, derivatives against differences",
+    "parts": "texts that name parts of a boundary and give values on them",
+    "answers": "points, parts, derivatives, pictures and files that are asked of solutions",
+    "rankings": "`rank` of cases some of which fail, by measures of any kind",
     "generations": "`generate` and `evaluate` with right and odd arguments, and what is stored",
     "pictures": "PNG, GIF, JPEG, TIFF, BMP, WebP: painted, damaged, bombs, no files",
     "outlines": "JSON and GeoJSON: right, degenerate, damaged, deep, huge",

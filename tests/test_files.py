@@ -162,6 +162,12 @@ def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path, monkeypatc
         written_whole(tmp_path / "a.png").__enter__()
 
 
+def test_thousands_of_folders_to_make_are_refused_in_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"Cannot write .*Choose another path"):
+        written_whole(tmp_path / "/".join("b" * 1900) / "a.txt").__enter__()
+    assert not list(tmp_path.iterdir())
+
+
 def test_files_of_a_folder_change_together_and_some_go(tmp_path):
     folder = tmp_path / "a" / "b"
     write_together(folder, {"one": b"1", "two": b"2", "three": b"3"})

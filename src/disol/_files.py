@@ -93,8 +93,10 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
+            if target.is_dir() and not target.is_symlink():  # told before what goes with it is written
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             temporary = stack.enter_context(temporary_beside(target))
-        except (OSError, ValueError) as error:  # a ValueError if the path holds a null byte
+        except (OSError, ValueError, RecursionError) as error:  # of a null byte, of thousands of folders to make
             reason = getattr(error, "strerror", None) or error
             raise DisolError(f"Cannot write {target}: {reason}. Choose another path.") from error
         try:

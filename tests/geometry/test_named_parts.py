@@ -75,6 +75,13 @@ def test_loops_and_ranges_of_them_are_parts() -> None:
     assert middle_of(region, f"outer:0-{1 / 3:.12f}") == pytest.approx([0.5, 0.2])
 
 
+def test_a_side_that_is_a_point_is_no_part() -> None:
+    pointed = Region.from_polygons([np.array([[0.1, 0.4], [0.9, 0.5], [0.1, 0.6]])])
+    assert length_of(pointed, "left") == pytest.approx(0.2)
+    with pytest.raises(DisolError, match="Nothing of this boundary faces right"):
+        find_part(pointed, "right")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -88,6 +88,22 @@ def test_a_displacement_can_be_prescribed() -> None:
     assert along(found)[0] == pytest.approx(np.broadcast_to(0.2 * (x - 0.25), (8, 16)), abs=1e-9)
 
 
+def test_a_traction_may_depend_on_the_normal() -> None:
+    held: dict[str, Any] = {"fix_x": {"left": 0}, "fix_y": {"left": 0}}
+    pulled, _ = solved(32, "elasticity", **held, force_x={"right": 3})
+    pressed, _ = solved(32, "elasticity", **held, force_x={"right": lambda x, y, nx, ny: 3 * nx})
+    assert pressed.field == pytest.approx(pulled.field, abs=1e-15)
+    assert pressed.case.terms["force_x"][8:16, 23].all()
+
+
+def test_a_function_need_not_be_written_in_python() -> None:
+    found, _ = solved(dirichlet={"left": np.hypot, "right": np.arctan2})
+    same, _ = solved(dirichlet={"left": lambda x, y: np.hypot(x, 1 * y), "right": "arctan2(x, y)"})
+    assert (found.field == same.field).all()
+    with pytest.raises(disol.DisolError, match="must be a function of arrays x and y"):
+        solved(dirichlet={"left": max})
+
+
 def test_markers_show_where_a_case_is_held_and_loaded() -> None:
     found, _ = solved(dirichlet={"left": 20}, flux={"right": 6})
     held = found.case.channel("dirichlet")

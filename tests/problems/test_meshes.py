@@ -140,6 +140,14 @@ def test_a_series_of_a_curved_domain_has_a_file_for_each_time(tmp_path):
     assert np.abs(frames[2]["PointData"]["u"] - solution.at(np.stack([x, 1 - y], axis=1))[2, 0]).max() < 0.01
 
 
+def test_a_series_that_cannot_be_listed_is_not_written(tmp_path):
+    solution = disol.solve_exact(disol.draw("heat", 3, resolution=16, **PHYSICAL), times=[2])
+    (tmp_path / "heat.pvd").mkdir()
+    with pytest.raises(disol.DisolError, match=r"Cannot write .*heat\.pvd: Is a directory"):
+        solution.save(tmp_path / "heat.pvd")
+    assert [path.name for path in tmp_path.iterdir()] == ["heat.pvd"]
+
+
 def read_by_vtk(path):
     """Read a file as ParaView does."""
     reader = pytest.importorskip("vtk").vtkXMLUnstructuredGridReader()

@@ -84,6 +84,22 @@ def test_heat_in_units_is_that_of_its_diffusivity() -> None:
     assert found.field[0, 0, 15] == pytest.approx(np.exp(-diffusivity * 60 * wave**2) * np.sin(wave * x), rel=1e-3)
 
 
+def test_heat_is_in_units_in_a_grid_of_any_size() -> None:
+    given: dict[str, Any] = {"domain": plate(), "dirichlet": {"left": 0}, "source": 1.0, "initial": 2.0, "times": [2.0]}
+    one, near = (disol.solve_exact("heat", **given, size=size) for size in (1.0, 1.0 + 1e-9))
+    assert one.field == pytest.approx(near.field, abs=1e-8)
+
+
+def test_times_of_a_drawing_are_a_list_or_a_text() -> None:
+    listed, written = (
+        disol.read_case("heat", "star", resolution=16, dirichlet={"left": 1}, source="1", initial="0", times=times)
+        for times in ([2, 6], "2,6")
+    )
+    assert listed.times == written.times == (2.0, 6.0)
+    with pytest.raises(disol.DisolError, match="times are seconds from 0 to 10000"):
+        disol.read_case("heat", "star", resolution=16, dirichlet={"left": 1}, times=[20000, 2])
+
+
 def test_heat_that_flows_in_warms_an_insulated_body_by_what_it_can_hold() -> None:
     domain = np.ones((SIDE, SIDE))
     given: dict[str, Any] = {"domain": domain, "size": 0.1, "initial": 20, "conventions": "physical", "times": [200.0]}
@@ -156,6 +172,24 @@ def test_conditions_are_stated_on_the_curves_of_a_drawn_case() -> None:
     assert (marked & edge).sum() > 0.95 * edge.sum()
     again = disol.solve_exact(warm.case, dirichlet={"outer": 8})
     assert again.field[0][case.domain] == pytest.approx(np.full(int(case.domain.sum()), 8.0))
+
+
+@pytest.mark.parametrize("unit", [1e-18, 1e-9, 1e9])
+def test_a_drawing_whose_y_points_upwards_is_the_same_in_every_unit(unit: float) -> None:
+    corners = np.array([[0.0, 0.0], [4.0, 1.0], [3.0, 5.0], [-1.0, 3.0]])
+    fields = [
+        disol.solve_exact(
+            disol.read_case(
+                "poisson",
+                {"type": "Polygon", "coordinates": [(scale * corners).tolist()]},
+                resolution=16,
+                dirichlet={"outer": lambda x, y, scale=scale: x / scale + 2 * y / scale},
+                source=0.0,
+            )
+        ).field
+        for scale in (10.0, unit)
+    ]
+    assert agree(fields[1], fields[0])
 
 
 def test_coordinates_of_a_drawing_come_back_from_the_grid() -> None:

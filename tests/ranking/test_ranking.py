@@ -139,6 +139,8 @@ def test_what_cannot_be_measured_is_told_in_one_line(by: Any, error: str) -> Non
         ({"by": "beauty"}, "by must be max, max_temperature, .*or a function of a solution, got 'beauty'"),
         ({"by": "flux:"}, "by must be max"),
         ({"by": 3}, "by must be max"),
+        ({"by": {"max": 1}}, "by must be max"),
+        ({"by": np.ones(5)}, "by must be max"),
         ({"cases": []}, "at least one case, got none"),
         ({"cases": drawn(1)[0]}, "cases must be several cases"),
         ({"cases": ["star"]}, "Cases, or functions that make them, are ranked, but case 0 is a str"),
@@ -146,6 +148,8 @@ def test_what_cannot_be_measured_is_told_in_one_line(by: Any, error: str) -> Non
             {"cases": [disol.Case.stack(drawn(2, conventions="paper"))]},
             "Single cases are ranked, but case 0 is a batch of 2",
         ),
+        ({"ascending": np.array([True, False])}, "ascending must be True or False"),
+        ({"progress": np.array([True, False])}, "progress must be True or False"),
         ({"workers": -1}, "workers must not be negative"),
         ({"device": "tpu"}, "tpu"),
     ],
@@ -225,6 +229,11 @@ def test_a_saved_ranking_reads_as_it_was(tmp_path: Path) -> None:
         assert (read["error"] or None) == row.error
     with pytest.raises(DisolError, match=r"A ranking is saved as \.csv, got 'ranking.xlsx'"):
         ranking.save(tmp_path / "ranking.xlsx")
+
+
+def test_a_name_that_no_text_can_hold_is_saved_readably(tmp_path: Path) -> None:
+    path = disol.rank({"part-\udc80": drawn(1)[0]}).save(tmp_path / "ranking.csv")
+    assert "part-\\udc80" in path.read_text(encoding="utf-8")
 
 
 def test_long_tables_show_their_ends_and_notebooks_see_no_tags() -> None:

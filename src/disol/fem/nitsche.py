@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -70,6 +71,14 @@ class Robin(Condition):
     outside: BoundaryValue = 0.0
 
 
+def takes_normal(function: Callable[..., Any]) -> bool:
+    """Tell whether a value on the boundary is a function of x, y, nx and ny, and not of x and y alone."""
+    try:
+        return len(signature(function).parameters) == 4
+    except (TypeError, ValueError):  # of functions that are not written in Python
+        return False
+
+
 @dataclass(frozen=True, eq=False)
 class BoundaryPoints:
     """Three Gauss points on each of some pieces of the boundary.
@@ -111,8 +120,8 @@ class BoundaryPoints:
         """Evaluate a number, numbers or a function at the points, for one of so many components."""
         given: object = value
         if callable(value):
-            takes_normal = len(signature(value).parameters) == 4
-            normal = [np.broadcast_to(axis[:, None], self.x.shape) for axis in self.normal.T] if takes_normal else []
+            along = self.normal.T if takes_normal(value) else ()
+            normal = [np.broadcast_to(axis[:, None], self.x.shape) for axis in along]
             try:
                 given = value(self.x, self.y, *normal)
             except Exception as error:

@@ -91,7 +91,13 @@ def _side(region: Region, name: str) -> tuple[Arc, ...]:
     if length >= FLAT * float(size @ np.abs(outward[::-1])):
         return tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, lying[number]))
     facing = {number: _facing(loop, outward) for number, loop in outer.items()}
-    return tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, facing[number]))
+    found = tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, facing[number]))
+    if not found:
+        raise DisolError(
+            f"Nothing of this boundary faces {name}, to within 45 degrees: it ends in a point there. Use a range such "
+            "as outer:0.1-0.35, or near:X,Y."
+        )
+    return found
 
 
 def _facing(loop: Curve, outward: Float[np.ndarray, "2"]) -> Edges:

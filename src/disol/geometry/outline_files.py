@@ -44,12 +44,16 @@ def read_outline(source: str | Path | Mapping[str, Any]) -> tuple[Geometry, Fram
         # Pixels alone would not tell: those of the square know nothing of what lies beside it.
         if ((points < low) | (points > high)).any():
             raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
-    extent, frame = float((high - low).max()), Frame((0.0, 1.0 if upwards else 0.0), 1.0, upwards)
-    if (low < 0).any() or (high > 1).any() or extent < SMALLEST:
+    extent, corner = float((high - low).max()), np.array([0.0, -1.0 if upwards else 0.0])  # of the unit square
+    if (low < corner).any() or (high > corner + 1).any() or extent < SMALLEST:
         length, centre = extent / (1 - 2 * MARGIN), 0.5 * (low + high)
         outer, *holes = (0.5 + (points - centre) / length for points in (outer, *holes))
-        left, top = (centre - 0.5 * length).tolist()
-        frame = Frame((left, 1 - top if upwards else top), length, upwards)
+        corner = centre - 0.5 * length
+    else:
+        length = 1.0
+        outer, *holes = (points - corner for points in (outer, *holes))
+    left, top = corner.tolist()
+    frame = Frame((left, -top if upwards else top), length, upwards)
     geometry = Geometry(Curve(outer), tuple(map(Curve, holes)))
     outside = ~geometry.outer.inside(JUDGED_ON)
     for number, hole in enumerate(geometry.holes, start=1):
@@ -78,7 +82,7 @@ def _read_json(path: Path) -> Any:
 
 
 def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
-    """Read the outer polygon and the holes of what a file holds, y downwards, and tell whether it had y upwards."""
+    """Read the outer polygon and the holes of what a file holds, and tell whether its y, of which -y is kept, is up."""
     if isinstance(content, dict) and content.get("type") == "Feature":
         content = content.get("geometry")
     if isinstance(content, dict) and content.get("type") == "Polygon":
@@ -98,7 +102,7 @@ def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
     names = ["The outer polygon", *(f"Hole {number}" for number in range(1, len(rings)))]
     numbers = (2, 3) if up else (2,)  # points of GeoJSON may have an altitude
     polygons = [read_polygon(f"{name} of {path}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
-    return [points * [1, -1] + [0, 1] for points in polygons] if up else polygons, up
+    return [points * [1, -1] for points in polygons] if up else polygons, up
 
 
 def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:

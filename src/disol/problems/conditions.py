@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError, shown
-from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin
+from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin, takes_normal
 from disol.fields import at_pixels, read_expression
-from disol.geometry.curve import next_points
+from disol.geometry.curve import eroded, next_points
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NUMBER
 from disol.geometry.named_parts import find_part, split_parts
@@ -191,21 +191,27 @@ def _excludes(one: Stated, other: Stated) -> bool:
 
 
 def mark_pixels(stated: Sequence[Stated], region: Region, domain: Mask) -> Float[np.ndarray, "height width"]:
-    """Mark the pixels of a domain next to stated parts: 1 where they are held, the value of a load at their centres."""
+    """Mark the pixels of a domain next to stated parts.
+
+    1 where they are held, the value of a load at their centres; 1 of one that depends on the normal, of which pixels
+    have none.
+    """
     marked = np.zeros(domain.shape)
     for each in stated:
         here = pixels_along(region, each.arcs, domain)
         first = each.conditions[0]
         flux: Any = first.flux if isinstance(first, Neumann) else 1.0
-        is_plain = callable(flux) and not isinstance(flux, PixelValues)
-        marked[here] = (at_pixels(flux, here) if is_plain else flux * here)[here]
+        if callable(flux):
+            marked[here] = 1.0 if takes_normal(flux) else at_pixels(flux, here)[here]
+        else:
+            marked[here] = flux
     return marked
 
 
 def pixels_along(region: Region, arcs: Sequence[Arc], domain: Mask) -> Mask:
-    """Mark the pixels of the domain that are nearest to points of some arcs, half a pixel inside."""
+    """Mark the pixels on the edge of the domain that are nearest to points of some arcs, half a pixel inside."""
     grid, marked = Grid(*domain.shape), np.zeros(domain.shape, dtype=bool)
-    rows, columns = np.nonzero(domain)
+    rows, columns = np.nonzero(domain & ~eroded(domain))
     pixels = scipy.spatial.cKDTree(np.stack([columns, rows], axis=1))
     for arc in arcs:
         loop = region.loops[arc.loop]

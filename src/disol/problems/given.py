@@ -51,7 +51,8 @@ class Given:
             given[name] = read_number(given[name], name in problem.coefficients)
         if "plane" in given:
             conventions = problem.choose_plane(conventions, given.pop("plane"))
-        if "size" in given:
+        is_sized = "size" in given
+        if is_sized:
             frame = self._read_size(given.pop("size"))
         if "time_step" in given:
             if not conventions.true_boundary:
@@ -59,7 +60,7 @@ class Given:
             problem = problem.with_step(given.pop("time_step"))
         chosen, given = split(problem.coefficients, problem.parameters, given)
         numbers = {name: read(name, given.pop(name)) for name, read in problem.parameters.items() if name in given}
-        if chosen or frame != self.frame:
+        if chosen or is_sized:
             problem = problem.in_units()
         problem = replace(problem, **numbers)
         kept = {name: value for name, value in self.coefficients.items() if name not in numbers}
@@ -111,7 +112,7 @@ class Given:
             if term.name in terms or term.kind is TIMES:
                 continue
             if is_stated and term.kind in (SUPPORT, FORCE, SOURCE) and "domain" in terms:
-                terms[term.name] = np.zeros(np.shape(terms["domain"]))
+                terms[term.name] = np.zeros(checks.as_array("domain", terms["domain"]).shape)
             else:
                 missing.append(term.name)
         if missing:

@@ -130,13 +130,13 @@ class Problem(ABC):
         """Return conventions with plane strain or plane stress."""
         if not self.has_plane:
             raise DisolError(f"{self.name} has no plane of strain or stress. Leave out plane.")
-        if plane not in ("strain", "stress"):
+        if not isinstance(plane, str) or plane not in ("strain", "stress"):
             raise DisolError(f"plane must be 'strain' or 'stress', got {shown(plane)}.")
         if not conventions.true_boundary and plane != conventions.plane:
             raise DisolError(
                 f"plane {conventions.plane} belongs to {conventions.name} conventions. Pass conventions='physical'."
             )
-        return replace(conventions, plane=plane)
+        return replace(conventions, plane="strain" if plane == "strain" else "stress")
 
     def in_units(self) -> "Problem":
         """Return it as it is meant where materials or lengths are given: without numbers made for the unit square."""
@@ -285,7 +285,7 @@ class Problem(ABC):
 
 @dataclass(frozen=True)
 class TransientProblem(Problem):
-    """A problem that is stepped in time by backward Euler: (M + δ K) uⁿ⁺¹ = M uⁿ + δ b.
+    """A problem that is stepped in time: on pixels by backward Euler, (M + δ K) uⁿ⁺¹ = M uⁿ + δ b.
 
     `element_matrix` is that of M + δ K and `load` gives δ b.
 

@@ -58,7 +58,7 @@ def find_measure(by: str | Measure) -> Measure:
         return by
     if isinstance(by, str) and by.startswith(FLUX) and by != FLUX:
         return partial(find_flux, part=by.removeprefix(FLUX))
-    if by not in MEASURES:
+    if not isinstance(by, str) or by not in MEASURES:
         raise DisolError(
             f"by must be {', '.join(MEASURES)}, flux:PART as in flux:left, or a function of a solution, "
             f"got {shown(by)}."

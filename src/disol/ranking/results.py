@@ -129,7 +129,10 @@ class Ranking:
         target = as_path("path", path)
         if target.suffix.lower() != ".csv":
             raise DisolError(f"A ranking is saved as .csv, got {target.name!r}.")
-        with written_whole(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        with (
+            written_whole(target) as temporary,
+            temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,  # of odd file names
+        ):
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
             for row in self.rows:

@@ -61,6 +61,7 @@ def rank(
     A case that fails is a row with its error. On the CPU values are those of `solve_exact`, to the last bit.
     """
     find_measure(by)
+    ascending, progress = checks.flag("ascending", ascending), checks.flag("progress", progress)
     named = _read_variants(cases)
     variants = [variant for _, variant in named]
     if workers is None:

@@ -33,7 +33,7 @@ def plot_quantity(solution: Solution, name: str, *, managed: bool = True) -> Fig
 
     managed   by pyplot, so that notebooks and `plt.show()` show the figure
     """
-    if name not in COMPONENTS:
+    if not isinstance(name, str) or name not in COMPONENTS:
         raise DisolError(f"A picture shows {', '.join(COMPONENTS)} of a solution, got {shown(name)}.")
     require_one(solution.case)
     values, domain, times = getattr(solution, name), solution.domain, solution.times or (None,)
