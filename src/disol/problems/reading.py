@@ -92,18 +92,8 @@ def read_case(
     # On the true boundary what a user gives is stated of it; only all else is put on pixels here.
     stated = {name: value for name, value in texts.items() if kinds.get(name) is not TIMES}
     stated = stated if conventions.true_boundary else {}
-    on_pixels = {name: text for name, text in texts.items() if name not in stated}
-    read: dict[str, Any] = {"domain": loops.mask}
-    for term in problem.terms[1:]:
-        if term.name in stated:
-            read[term.name] = np.zeros(loops.mask.shape)
-            origin[term.name] = _shown(stated[term.name])
-        else:
-            asked = any(name in texts for name in _with(problem, term))
-            is_zero = isinstance(term.kind, FieldKind) and _is_physical(problem, stated)
-            text = "zero" if is_zero and term.name not in found.terms else on_pixels.get(term.name)
-            read[term.name], origin[term.name] = _read_term(term, text, asked, found, loops)
-    origin |= {name: _shown(value) for name, value in stated.items() if name not in kinds}
+    read, told = _read_all(problem, texts, stated, found, loops)
+    origin |= told
     if "unpainted" in found.origin and not any(term.name in texts for term in terms_of_kind(problem.terms, SUPPORT)):
         held = terms_of_kind(problem.terms, SUPPORT)[0]
         notes.append(
@@ -119,6 +109,23 @@ def read_case(
     known |= {"frame": found.frame, "origin": origin, "notes": tuple(notes)}
     case = Case(problem, conventions, checked, **known)
     return replace(Case.from_arrays(case, **stated), origin=origin) if stated else case
+
+
+def _read_all(
+    problem: Problem, texts: Mapping[str, Any], stated: Mapping[str, Any], found: Case, loops: NamedLoops
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return all terms on pixels, those that are stated of the true boundary empty, and where each comes from."""
+    read: dict[str, Any] = {"domain": loops.mask}
+    origin: dict[str, str] = {}
+    for term in problem.terms[1:]:
+        if term.name in stated:
+            read[term.name], origin[term.name] = np.zeros(loops.mask.shape), _shown(stated[term.name])
+            continue
+        asked = any(name in texts for name in _with(problem, term))
+        is_zero = isinstance(term.kind, FieldKind) and _is_physical(problem, stated) and term.name not in found.terms
+        text = "zero" if is_zero else texts.get(term.name)
+        read[term.name], origin[term.name] = _read_term(term, text, asked, found, loops)
+    return read, origin | {name: _shown(value) for name, value in stated.items() if name not in origin}
 
 
 def _shown_times(name: str, times: Any) -> str:
