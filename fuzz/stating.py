@@ -205,7 +205,7 @@ def check_units(statement: Statement, factor: float) -> None:
 
     def changed(name: str, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {part: changed(name, own) for part, own in value.items()}
+            return {move(part, factor): changed(name, own) for part, own in value.items()}
         if name == "convection":
             return (value[0] / factor, value[1])
         scale = factor ** powers.get(name, 0)
@@ -223,6 +223,14 @@ def check_units(statement: Statement, factor: float) -> None:
     one, another = statement.solve(), other.solve()
     limit = SAME + 10 * max(told(one), told(another))
     require_close("another unit", another.field, one.field, limit, np.abs(one.field).max())
+
+
+def move(part: str, factor: float) -> str:
+    """Write the point of near:X,Y in another unit."""
+    kind, _, place = part.partition(":")
+    if kind != "near":
+        return part
+    return f"near:{','.join(repr(factor * float(number)) for number in place.split(','))}"
 
 
 def check_adjoint(statement: Statement, seed: int) -> None:
