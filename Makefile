@@ -48,13 +48,16 @@ fuzz: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/reference_solver.py --write docs/benchmarks/reference-solver.md
-	$(BIN)/python benchmarks/pixel_geometry.py --cases 30 --problems poisson --write docs/benchmarks/pixel-geometry.md
+	$(BIN)/python benchmarks/pixel_geometry.py --cases 30 --out docs/benchmarks/pixel-geometry.jsonl \
+		--write docs/benchmarks/pixel-geometry.md
+	$(BIN)/python benchmarks/equal_error.py --write docs/benchmarks/equal-error.md
 	$(BIN)/python benchmarks/cut_cells.py --write docs/benchmarks/cut-cells.md
 	$(BIN)/python benchmarks/inference.py --device cpu --problems poisson --seconds 4 --threads 2 \
 		--out $$(mktemp -d) --write docs
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python examples/gallery.py docs/images
+	$(BIN)/python benchmarks/equal_error.py --picture docs/images/convergence.png
 	folder=$$(mktemp -d) && $(BIN)/disol solve --out $$folder && \
 		cp $$folder/solution.png docs/images/solve.png && rm -r $$folder
 	$(BIN)/python release/results.py

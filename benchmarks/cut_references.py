@@ -122,7 +122,7 @@ def poisson_disc() -> Reference:
 
 
 def heat_disc() -> Reference:
-    """Let u = (1 + δ s λ)⁻ⁿ J₀(√λ r), the solution of the time-discrete problem."""
+    """Let u = R(δ s λ)ⁿ J₀(√λ r), R what a step of SDIRK2 leaves: the solution of the time-discrete problem."""
     root = float(jn_zeros(0, 1)[0]) / DISC
 
     def initial(x: Points, y: Points) -> Points:

@@ -59,6 +59,7 @@ PAGES = {
     "reference-solver": "the exact reference solver against SciPy's default",
     "pixel-geometry": "what pixels cost in accuracy, and what the true boundary gains",
     "cut-cells": "pixels cut at the true boundary, against known solutions and body-fitted meshes",
+    "equal-error": "pixels and the true boundary at equal error: how many times as fast",
     "gradients": "gradients of the exact solution on the true boundary, beside the solution",
     "locking": "where bilinear elements are too stiff on the true boundary",
     "ranking": "many variants in order: worker processes against a loop",

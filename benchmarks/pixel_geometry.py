@@ -1,12 +1,12 @@
 r"""How far solutions on pixels and on the true boundary are from the PDE: drawn cases against a four times finer grid.
 
     python benchmarks/pixel_geometry.py --problems poisson --cases 30
-    python benchmarks/pixel_geometry.py --cases 1000 --workers 14 --out cases.jsonl \
+    python benchmarks/pixel_geometry.py --cases 460 --workers 14 --out docs/benchmarks/pixel-geometry.jsonl \
         --write docs/benchmarks/pixel-geometry.md
 
 The reference is the solution on the true boundary of the four times finer grid, at the pixel centres of the coarse one;
 heat takes steps of a quarter of the time there. Beside both errors stands the estimate that a user gets of the distance
-to the PDE. What `--out` holds already is not measured again.
+to the PDE. What `--out` holds already is not measured again, and all of it is on the page.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import numpy as np
 
 import disol
 from disol.problems.true_boundary import solve_finer
-from report import processor, publish, table
+from report import publish, table
 
 FINER = 4
 SEED = 21
@@ -47,12 +47,13 @@ def measure(problem: str, shift: str, index: int, resolution: int | None) -> dic
         return row | {"refused": str(error)}
     size = np.linalg.norm(reference)
     multiple = (pixels.field * reference).sum() / max((pixels.field**2).sum(), 1e-300)
-    return row | {
-        "true": float(np.linalg.norm(true.field - reference) / size),
-        "pixels": float(np.linalg.norm(pixels.field - reference) / size),
-        "scaled": float(np.linalg.norm(multiple * pixels.field - reference) / size),
+    errors = {
+        "true": np.linalg.norm(true.field - reference) / size,
+        "pixels": np.linalg.norm(pixels.field - reference) / size,
+        "scaled": np.linalg.norm(multiple * pixels.field - reference) / size,
         "estimate": estimate,
     }
+    return row | {name: float(f"{value:.4g}") for name, value in errors.items()}
 
 
 def row_of(problem: str, shift: str, found: list[dict[str, Any]]) -> list[str]:
@@ -80,8 +81,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a file of JSON lines that is continued")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
-    known = options.out is not None and options.out.exists()
-    found = [json.loads(line) for line in options.out.read_text().splitlines()] if known else []
+    is_continued = options.out is not None and options.out.exists()
+    found = [json.loads(line) for line in options.out.read_text().splitlines()] if is_continued else []
     done = {(each["problem"], each["shift"], each["index"]) for each in found}
     # Case by case through all problems, so that what was measured when it is stopped is of all of them.
     wanted = [
@@ -97,8 +98,8 @@ def main() -> None:
                     lines.write(json.dumps(found[-1]) + "\n")
     heading = ["problem", "cases", "pixels", "their best multiple", "true boundary", "p95", "worst"]
     heading += ["estimate / distance: p5, median", "at least half"]
-    kinds = [(problem, shift) for problem, shift in product(options.problems, SHIFTS)
-             if any((each["problem"], each["shift"]) == (problem, shift) for each in found)]  # fmt: skip
+    known = {(each["problem"], each["shift"]) for each in found}
+    kinds = [kind for kind in product(disol.PROBLEMS, SHIFTS) if kind in known]
     publish(
         [
             "# Pixels and the true boundary",
@@ -108,9 +109,15 @@ def main() -> None:
             "layers of nodes, so that displacements are twice as large: hence their best multiple. `true boundary` is "
             "`physical`. The last columns are of the estimate of the distance to the PDE, 2 ‖u_h − u_h/2‖ / ‖u_h/2‖ "
             "with a factor of 3 instead of 2 for displacements, as a multiple of the distance, and how often it is at "
-            "least half of it. Cases that are not solved have curves that touch.",
+            "least half of it. `cases` are those solved, of so many that were drawn; those that are not solved have "
+            "curves that touch.",
             table(heading, [row_of(*kind, found) for kind in kinds]),
-            f"Machine: {processor()}.",
+            "Drawn on pixels, a support has a share of the boundary pixels, on the true boundary that share of its "
+            "length. Where the boundary runs along a diagonal these differ, and that is part of the error of pixels "
+            "here ([how much](equal-error.md)).",
+            "Heat is in time as a user gets it: pixels take backward Euler steps of the frame interval, `physical` "
+            "those of SDIRK2.",
+            *([f"All cases: `{options.out}`, which the command continues."] if options.out is not None else []),
         ],
         options.write,
     )

@@ -84,7 +84,9 @@ def boundaries_picture() -> Figure:
     rows: list[list[Panel]] = [[], []]
     for side in (32, 64, 128):
         case = disol.read_case("poisson", "star+hole", resolution=side, **given)
-        pixels = disol.solve_exact(case.on_pixels())
+        pixels = disol.solve_exact(
+            disol.read_case("poisson", "star+hole", resolution=side, conventions="paper", **given)
+        )
         reference, shown = (at_centres(case, 512 // side, Grid(size, size)) for size in (side, 512))
         inside, scale = case.domain, field_scale(shown[~np.isnan(shown)])
         for row, field, image, mask in (

@@ -1,14 +1,17 @@
 """Pages of benchmarks say what was measured, and nothing about what was not."""
 
+import itertools
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import disol
+from disol.geometry import Arc
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "benchmarks"))  # scripts, which import each other by name
@@ -18,6 +21,8 @@ import ablations_page  # noqa: E402
 import agreement  # noqa: E402
 import amplitude  # noqa: E402
 import batches  # noqa: E402
+import cut_references  # noqa: E402
+import equal_error  # noqa: E402
 import inference_page  # noqa: E402
 import inference_subject  # noqa: E402
 import inference_summary  # noqa: E402
@@ -216,3 +221,27 @@ def test_training_is_timed(name: str, tmp_path: Path) -> None:
     disol.generate("poisson", 8, tmp_path / "cases.h5", resolution=16, workers=0, device="cpu")
     trial = Trial(replace(VARIANTS[name], batch=4), tmp_path / "cases.h5", "cpu")
     assert trial.time_of(2) > 0
+
+
+def test_pixels_of_a_known_solution_are_first_order() -> None:
+    disc = equal_error.known(cut_references.poisson_disc())
+    errors = [disc.error(disol.solve_exact(disc.pixels(side))) for side in (32, 64, 128)]
+    assert all(1.7 < coarse / fine < 2.3 for coarse, fine in itertools.pairwise(errors)), errors
+
+
+@pytest.mark.parametrize("side", [64, 128])
+def test_pixels_held_along_an_arc_lie_beside_it_and_pass_its_ends(side: int) -> None:
+    case = equal_error.draw(2, side)
+    arc = Arc(0, 0.9, 1.2)
+    held = np.argwhere(equal_error.hold(case, [arc]).terms["dirichlet"])[:, ::-1] + 0.5
+    along = np.stack([case.region.loops[0].at(place) for place in np.linspace(arc.start, arc.end, 400)]) * side
+    apart = np.linalg.norm(held[:, None] - along, axis=2)
+    assert apart.min(axis=1).max() < 1.5  # every pixel is beside the arc
+    assert apart.min(axis=0).max() < 1.5  # and every place of the arc has its pixel
+
+
+def test_no_more_grids_are_measured_than_an_error_takes() -> None:
+    grids = iter([equal_error.Measured(side, 1 / side, 1.0) for side in (16, 32, 64)])
+    assert equal_error.first_within(grids, 0.05).side == 32
+    assert next(grids).side == 64
+    assert equal_error.first_within(iter([equal_error.Measured(16, 0.1, 1.0)]), 0.05).side == 16

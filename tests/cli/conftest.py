@@ -58,7 +58,7 @@ def home(small_models, tmp_path, monkeypatch) -> Path:
     imsave(tmp_path / "painted.png", pixels)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys.modules["disol.cli.solve"], "MOST_FRAMES", 3)
+    monkeypatch.setattr(sys.modules["disol.cli.report"], "MOST_FRAMES", 3)
     return tmp_path
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from printed import SIDE, cells, channel, folder_written
 
 import disol
-from disol.cli.solve import duration, movie_times
+from disol.cli.report import duration, movie_times
 from disol.fields import read_expression
 from disol.geometry import named_shape
 from disol.geometry.loops import name_loops, read_ranges
@@ -130,7 +130,7 @@ def test_a_system_is_factorised_once(run, monkeypatch, problem, times):
     ],
 )
 def test_an_animation_has_a_frame_every_2_s_or_fewer_of_a_long_time(times, most, frames, monkeypatch):
-    monkeypatch.setattr(sys.modules["disol.cli.solve"], "MOST_FRAMES", most)
+    monkeypatch.setattr(sys.modules["disol.cli.report"], "MOST_FRAMES", most)
     assert (
         movie_times(
             replace(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import disol
-from disol.cli.solve import amplitude_error, largest
+from disol.cli.report import amplitude_error, largest
 from disol.problems import Solution
 from disol.surrogate import Verification
 

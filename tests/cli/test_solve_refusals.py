@@ -27,7 +27,6 @@ def test_a_time_between_steps_is_refused_as_it_was_written(fails):
         (["--seed", "-3"], "error: --seed must not be negative"),
         (["--dirichlet", "outer:0.1"], "outer:0.1-0.3"),
         (["--dirichlet", "hole7"], "The loops are outer, hole1"),
-        (["--dirichlet", "outer,hole1=2"], "outer:0.1-0.3"),
         (["--force-x", "outer"], "poisson has no --force-x. It takes --dirichlet, --source."),
         (["--time", "2"], "poisson has no --time"),
         (["--source", "z*x"], "'z' is not allowed"),

@@ -74,7 +74,8 @@ def test_the_numbers_do_not_depend_on_the_batch(model, kind, files):
     network = create_model(model, kind, **TINY)
     one, many = (evaluate(network, files[kind], batch_size=batch).files[0].values for batch in (1, 64))
     for name in one:
-        assert one[name] == pytest.approx(many[name], rel=1e-4), name
+        # Errors are of amplitudes and patterns in float32, of which six digits are known: of small errors fewer.
+        assert one[name] == pytest.approx(many[name], rel=1e-4, abs=1e-7), name
 
 
 def test_a_split_is_part_of_the_file_and_cases_keep_their_numbers(files):

@@ -96,8 +96,8 @@ def test_times_of_a_drawing_are_a_list_or_a_text() -> None:
         for times in ([2, 6], "2,6")
     )
     assert listed.times == written.times == (2.0, 6.0)
-    with pytest.raises(disol.DisolError, match="times are seconds from 0 to 1000"):
-        disol.read_case("heat", "star", resolution=16, dirichlet={"left": 1}, times=[2000, 2])
+    with pytest.raises(disol.DisolError, match="times are seconds from 0 to 10000"):
+        disol.read_case("heat", "star", resolution=16, dirichlet={"left": 1}, times=[20000, 2])
 
 
 def test_heat_that_flows_in_warms_an_insulated_body_by_what_it_can_hold() -> None:
@@ -115,6 +115,21 @@ def test_heat_that_flows_in_warms_an_insulated_body_by_what_it_can_hold() -> Non
         convection={"outer": (500, 5)},
     )
     assert cooled.field == pytest.approx(np.full((1, 1, SIDE, SIDE), 5.0), abs=1e-3)
+
+
+def test_a_step_of_ones_own_reaches_other_times() -> None:
+    domain = np.ones((16, 16))
+    given: dict[str, Any] = {"domain": domain, "conductivity": 1.0, "initial": "sin(pi*x)", "dirichlet": "left,right"}
+    found = disol.solve_exact("heat", **given, times=[0.01, 0.05], time_step=0.001)
+    damped = np.exp(-(np.pi**2) * np.array([0.01, 0.05]))
+    assert found.field[:, 0, 8, 7] / np.sin(np.pi * 7.5 / 16) == pytest.approx(damped, rel=0.01)
+    assert found.amplitude == pytest.approx(np.sin(np.pi * 7.5 / 16))  # at the start
+    day = disol.solve_exact("heat", **given, density=1e6, times=[86400.0], time_step=3600.0)
+    assert day.field[0, 0, 8, 7] / np.sin(np.pi * 7.5 / 16) == pytest.approx(np.exp(-(np.pi**2) * 0.0864), rel=0.01)
+    with pytest.raises(disol.DisolError, match=r"times must be multiples of the time step, 0\.01 s"):
+        disol.solve_exact("heat", **given, times=[0.015], time_step=0.01)
+    with pytest.raises(disol.DisolError, match="poisson has no steps of time"):
+        disol.solve_exact("poisson", domain=domain, dirichlet={"left": 1}, time_step=1.0)
 
 
 def test_values_of_pixels_are_those_of_a_function_along_their_sides() -> None:

@@ -84,16 +84,18 @@ def test_batches_of_different_lengths_are_refused(model):
         model.verify(**terms | {"source": np.ones((0, 32, 32))})
 
 
-def test_numbers_of_the_equation_must_be_those_of_training(model):
+def test_numbers_of_the_equation_must_be_those_of_training_up_to_a_factor(model):
     terms = own_terms("poisson")
-    assert model.verify(**terms, diffusion=1.0).exact.amplitude == model.verify(**terms).exact.amplitude
-    with pytest.raises(ValueError, match=re.escape("the diffusion 1.0 that the model was made for, got 2.0")):
-        model.verify(**terms, diffusion=2)
+    usual, halved = model.verify(**terms), model.verify(**terms, diffusion=2)
+    assert halved.exact.field == pytest.approx(usual.exact.field / 2, rel=1e-12)
+    assert halved.prediction.field == pytest.approx(usual.prediction.field / 2, rel=1e-5)
+    with pytest.raises(ValueError, match=re.escape("the velocity (0.0, 0.0) that the model was made for")):
+        model.verify(**terms, velocity=(1.0, 0.0))
 
 
 def test_a_case_drawn_with_other_numbers_is_refused(model):
-    steep = replace(disol.PROBLEMS["poisson"], diffusion=2.0)
-    with pytest.raises(ValueError, match=re.escape("the diffusion 1.0 that the model was made for, got 2.0")):
+    steep = replace(disol.PROBLEMS["poisson"], velocity=(1.0, 2.0))
+    with pytest.raises(ValueError, match=re.escape("the velocity (0.0, 0.0) that the model was made for")):
         model.verify(disol.draw(steep, resolution=32, conventions="paper"))
 
 

@@ -39,15 +39,15 @@ Seed = Annotated[int, typer.Option(help="Which sequence of cases.")]
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 STOPPED, FAILED, INTERRUPTED = 1, 2, 130  # exit codes
 # Arguments of the library that commands call otherwise.
-_CALLED = {"num_cases": "cases", "overrides": "settings", "path": "out"}
+_CALLED = {"num_cases": "cases", "overrides": "settings", "path": "out", "diffusion": "conductivity"}
 # How messages of the library name arguments.
 _ASSIGNED = re.compile(
     r"(?<![\w.-])(?P<name>[a-z_]+)=(?P<quote>['\"]?)(?P<value>[\w./:+-]+)(?P=quote)"
 )  # split='train'
 _NAMED = re.compile(
     r"^[a-z_]+(?= must| are| draws)"  # minutes must be positive
-    r"|(?:(?<=another )|(?<=raise )|(?<=Leave ))[a-z_]+(?![\w.]*\w)"  # choose another out
-    r"|(?<=has no )[a-z_]+(?=\. It takes )"  # poisson has no force_x
+    r"|(?:(?<=another )|(?<=raise )|(?<=Leave )(?!out )|(?<=Leave out ))[a-z_]+(?![\w.]*\w)"  # choose another out
+    r"|(?<=has no )[a-z_]+(?=\. It takes )|(?<=has no ')[a-z_]+(?='\. It takes )"  # poisson has no force_x
 )
 _LISTED = re.compile(r"(?<=\. It takes )[a-z_, ]+(?=\.)")  # It takes dirichlet, source.
 

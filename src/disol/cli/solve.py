@@ -2,9 +2,9 @@
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,28 +12,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from disol._devices import check_device
-from disol.cli.app import DeviceName, max_symbol, print_rows, print_table, tell
+from disol.cli.app import DeviceName, print_rows, print_table, tell
 from disol.cli.given import GIVEN, join_texts
 from disol.cli.models import find_run, from_here, is_own_network
+from disol.cli.report import (
+    FILES,
+    PREVIEW_FILE,
+    STRESS_FILE,
+    TRUE_FILES,
+    OnTrueBoundary,
+    Outcome,
+    draw_preview,
+    extremes,
+    results,
+    solve_true,
+    totals,
+    write,
+    write_alone,
+    write_true,
+)
 from disol.errors import DisolError
 from disol.problems.table import check_problem
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from disol.problems import Case, Solution
-    from disol.surrogate import Surrogate, Verification
+    from disol.problems import Case, Problem
+    from disol.surrogate import Surrogate
 
 DEFAULT_PROBLEM = "poisson"
 DEFAULT_FOLDER = Path("solution")
-FILES = ("solution.png", "solution.npz", "solution.gif")
-TRUE_FILES = ("true-boundary.png", "true-boundary.npz")
-MOST_FRAMES = 50  # of an animation
+# Options that are texts of what is given.
+TEXTS = (
+    *("dirichlet", "fix_x", "fix_y", "force_x", "force_y", "flux", "convection", "source", "initial", "times"),
+    *("conductivity", "velocity", "reaction", "density", "capacity", "young", "poisson_ratio", "body_force"),
+    *("plane", "size", "time_step"),
+)
+WRITTEN = (*FILES, *TRUE_FILES, STRESS_FILE, PREVIEW_FILE)
+SAVED = (".vtu", ".pvd", ".npz", ".png")  # endings of --save
 
 
-def _ranges(help_text: str) -> Any:
-    """Describe an option that takes boundary ranges."""
-    return typer.Option(help=help_text, metavar="RANGES", rich_help_panel=GIVEN)
+def _parts(help_text: str) -> Any:
+    """Describe an option that takes parts of the boundary."""
+    return typer.Option(help=help_text, metavar="PARTS", rich_help_panel=GIVEN)
+
+
+def _number(help_text: str, *names: str) -> Any:
+    """Describe an option that takes a number of the equation, or a formula."""
+    return typer.Option(*names, help=help_text, metavar="NUMBER", rich_help_panel=GIVEN)
 
 
 HELP = """\
@@ -47,11 +71,17 @@ max |U| is that of the times asked for. Times are those of a first call, of the 
 
 Boundaries are named outer and hole1, hole2, ... from the top down. A range such as outer:0.1-0.3 goes from one \
 fraction of a loop's length to another. Fraction 0 is the loop's highest pixel, the leftmost of those; the walk has \
-the domain on its right: clockwise along outer, counter-clockwise around a hole.
+the domain on its right: clockwise along outer, counter-clockwise around a hole. left, right, top, bottom and near:X,Y \
+are parts, too; --preview draws them.
 
-x runs to the right and y downwards, both from 0 to 1. outline.json holds {"outer": \\[\\[x, y], ...], "holes": \
-\\[\\[\\[x, y], ...]]} or a GeoJSON Polygon, whose y points up. In a picture dark pixels are the domain and white or \
-transparent ones are not; red marks U = 0 (elasticity: red U_x = 0, blue U_y = 0, magenta both).
+Values and fluxes on parts, materials and sizes are solved on the true boundary alone, in your units: networks know \
+supports at zero. An outline that does not fit the unit square keeps its own coordinates, in which x, y, lengths and \
+results then are; the height of any other grid is --size.
+
+x runs to the right and y downwards, from 0 to 1 unless the outline or --size say otherwise. outline.json holds \
+{"outer": \\[\\[x, y], ...], "holes": \\[\\[\\[x, y], ...]]} or a GeoJSON Polygon, whose y points up. In a picture \
+dark pixels are the domain and white or transparent ones are not; red marks U = 0 (elasticity: red U_x = 0, blue \
+U_y = 0, magenta both).
 """
 EXAMPLES = """\
 Examples:
@@ -63,6 +93,11 @@ disol solve --geometry outline.json --source gaussian --out plate
 disol solve --problem elasticity --geometry part.png --force-y outer:0.5-0.6=1
 
 disol solve --problem heat --geometry random:3+all --time 2,8,20
+
+disol solve --geometry wall.json --dirichlet left=20 --convection right=8:5 --conductivity 0.8 --source 0
+
+disol solve --problem elasticity --geometry bracket.json --fix-x hole1 --fix-y hole1 --force-y right=2 --young 210e3 \
+--plane stress --save bracket.vtu
 """
 
 
@@ -79,11 +114,17 @@ def solve(
             rich_help_panel=GIVEN,
         ),
     ] = "arrow+hole",
-    dirichlet: Annotated[list[str] | None, _ranges("Where U = 0, as in outer:0.1-0.3,hole1.")] = None,
-    fix_x: Annotated[list[str] | None, _ranges("Elasticity: where U_x = 0.")] = None,
-    fix_y: Annotated[list[str] | None, _ranges("Elasticity: where U_y = 0.")] = None,
-    force_x: Annotated[list[str] | None, _ranges("Elasticity: forces to the right, as in outer:0.4-0.5=-1.")] = None,
-    force_y: Annotated[list[str] | None, _ranges("Elasticity: forces downwards.")] = None,
+    dirichlet: Annotated[list[str] | None, _parts("Where U is held, as in outer:0.1-0.3,hole1; left=20 at 20.")] = None,
+    fix_x: Annotated[list[str] | None, _parts("Elasticity: where U_x is held.")] = None,
+    fix_y: Annotated[list[str] | None, _parts("Elasticity: where U_y is held.")] = None,
+    force_x: Annotated[
+        list[str] | None, _parts("Elasticity: forces per length to the right, as in outer:0.4-0.5=-1.")
+    ] = None,
+    force_y: Annotated[list[str] | None, _parts("Elasticity: forces per length downwards.")] = None,
+    flux: Annotated[list[str] | None, _parts("What flows in per length, as in right=5.")] = None,
+    convection: Annotated[
+        list[str] | None, _parts("Exchange, as in top=10:20: h times what is outside less U flows in.")
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -98,6 +139,21 @@ def solve(
     times: Annotated[
         list[str] | None,
         typer.Option("--time", help="Heat: seconds, as in 2,8,20.", metavar="SECONDS", rich_help_panel=GIVEN),
+    ] = None,
+    conductivity: Annotated[str | None, _number("Conductivity, or diffusion.")] = None,
+    velocity: Annotated[str | None, _number("Of the flow, as in 0.5,-1.")] = None,
+    reaction: Annotated[str | None, _number("r of the term r U.")] = None,
+    density: Annotated[str | None, _number("Heat: density.")] = None,
+    capacity: Annotated[str | None, _number("Heat: capacity per mass.")] = None,
+    young: Annotated[str | None, _number("Elasticity: Young's modulus.")] = None,
+    poisson_ratio: Annotated[str | None, _number("Elasticity: Poisson's ratio.", "--poisson")] = None,
+    body_force: Annotated[str | None, _number("Elasticity: force per area, as in 0,9.81.")] = None,
+    time_step: Annotated[str | None, _number("Heat: seconds between two steps; 2 unless given.")] = None,
+    plane: Annotated[
+        str | None, typer.Option(help="Elasticity: plane strain or stress.", rich_help_panel=GIVEN)
+    ] = None,
+    size: Annotated[
+        str | None, _number("Height of the grid in your unit of length, where an outline has none of its own.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=GIVEN)
@@ -132,30 +188,25 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to; a new one, solution or solution-2, ..., unless given.")
     ] = None,
+    save: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file to write, too: .vtu for ParaView (heat: .pvd), .npz or .png.", metavar="FILE"),
+    ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Only draw the outline, its names and fractions: OUT/preview.png.")
+    ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the solution in --out, and the file of --animate.")
+        bool, typer.Option("--overwrite", help="Replace the solution in --out, and the files of --animate and --save.")
     ] = False,
     animation: Annotated[
         Path | None, typer.Option("--animate", help="Heat: the .gif to write; OUT/solution.gif unless given.")
     ] = None,
 ) -> None:
     """Predict the solution of one case, solve it exactly, and write both."""
-    given: dict[str, list[str] | str | None] = {
-        "dirichlet": dirichlet,
-        "fix_x": fix_x,
-        "fix_y": fix_y,
-        "force_x": force_x,
-        "force_y": force_y,
-        "source": source,
-        "initial": initial,
-        "times": times,
-    }
-    texts = join_texts(given)
-    if animation is not None and animation.suffix.lower() != ".gif":
-        raise DisolError(f"--animate must end in .gif, got {str(animation)!r}.")
+    options = locals()
+    texts = join_texts({name: options[name] for name in TEXTS})
+    check_files(animation, save or [], overwrite)
     folder = choose_folder(out, overwrite)
-    if animation is not None and animation.exists() and not overwrite:
-        raise DisolError(f"{animation} exists already. Choose another --animate, or give --overwrite.")
 
     # All that is written is read before torch is imported, names even before NumPy: what is wrong is told at once.
     check_device(device)
@@ -168,60 +219,151 @@ def solve(
     name, network = trained[-1], own[-1] if own else None
     run, card = find_run(name, network)
     from disol.models.card import CARD
-    from disol.problems import read_case
 
+    equation = card.find_problem(run / CARD, problem)
+    known = {"resolution": card.resolution if resolution is None else resolution, "seed": seed, **texts}
     with silenced_decoders():
-        case = read_case(
-            card.find_problem(run / CARD, problem),
-            geometry,
-            conventions=card.conventions,
-            resolution=card.resolution if resolution is None else resolution,
-            seed=seed,
-            **texts,
-        )
-    if animation is not None and case.times is None:
-        raise DisolError(f"--animate needs a problem with time, got {case.problem}. Use --problem heat.")
+        cases = read_cases(equation, card.conventions, geometry, known)
+    if animation is not None and cases.shown.times is None:
+        raise DisolError(f"--animate needs a problem with time, got {cases.shown.problem}. Use --problem heat.")
+    if preview:
+        tell(f"written {draw_preview(cases.true or cases.shown, folder)}")
+        return
+    if cases.pixels is None and not exact:
+        raise DisolError(f"{cases.notes[-1]} Leave out --no-exact.")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        if cases.pixels is None:
+            outcome = solve_alone(cases, folder, animation, distance)
+        else:
 
-    from disol.surrogate import load
+            def find() -> "Surrogate":
+                from disol.surrogate import load
+
+                return load(run, problem, device=device, model=from_here(network))
+
+            outcome = solve_by_network(find, cases, folder, animation, distance if exact else None)
+        best = outcome.true.solution or outcome.found
+        assert best is not None
+        written = [*outcome.written, *(best.save(path) for path in save or ())]
+    print_outcome(cases, name, outcome, [str(warning.message) for warning in caught])
+    tell(f"written {', '.join(map(str, written))}")
+
+
+def check_files(animation: Path | None, save: list[Path], overwrite: bool) -> None:
+    """Require names of files that can be written, and files that are not there yet."""
+    if animation is not None and animation.suffix.lower() != ".gif":
+        raise DisolError(f"--animate must end in .gif, got {str(animation)!r}.")
+    for path in save:
+        if path.suffix.lower() not in SAVED:
+            raise DisolError(f"--save must end in {', '.join(SAVED)}, got {str(path)!r}.")
+    for option, file in (("--animate", animation), *(("--save", path) for path in save)):
+        if file is not None and file.exists() and not overwrite:
+            raise DisolError(f"{file} exists already. Choose another {option}, or give --overwrite.")
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The same case on pixels, as a network knows it, and on its true boundary, and why there is only one of them."""
+
+    pixels: "Case | None"
+    true: "Case | None"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> "Case":
+        """The one to be described."""
+        case = self.true if self.pixels is None else self.pixels
+        assert case is not None
+        return case
+
+
+def read_cases(problem: "Problem", conventions: str, geometry: str, known: Mapping[str, Any]) -> Cases:
+    """Read a case on pixels, and on its true boundary.
+
+    What pixels can show is read as such, so that networks see what they were trained on. Values and fluxes on parts,
+    materials and sizes are stated of the true boundary; where a network serves them all the same, as another Young's
+    modulus or a length, it is given the pixels of that.
+    """
+    from disol.problems import read_case
+    from disol.problems.reading import shows_on_pixels
+
+    is_plain = shows_on_pixels(problem, known)
+    pixels = read_case(problem, geometry, conventions=conventions, **known) if is_plain else None
+    if not problem.has_form and pixels is not None:
+        return Cases(pixels, None)
+    try:
+        true = read_case(problem, geometry, conventions="physical", **known)
+    except DisolError as error:
+        if pixels is None:
+            raise
+        return Cases(pixels, None, (f"not solved on its true boundary: {error}",))
+    if pixels is not None and true.frame.is_grid:
+        return Cases(pixels, true)
+    try:
+        scaled = true.on_pixels(conventions)
+        if not scaled.problem.is_multiple_of(problem):
+            raise DisolError("Networks know the numbers they were trained with. Solved on its true boundary alone.")
+        return Cases(replace(scaled, origin=true.origin, notes=true.notes), true)
+    except DisolError as error:
+        return Cases(None, true, (f"not predicted: {error}",))
+
+
+def solve_alone(cases: Cases, folder: Path, animation: Path | None, distance: bool) -> Outcome:
+    """Solve a case that no network knows, on its true boundary."""
+    assert cases.true is not None
+    true = solve_true(cases.true, None, distance)
+    assert true.solution is not None
+    return Outcome(None, 0.0, true, write_alone(true.solution, folder, animation))
+
+
+def solve_by_network(
+    find: "Callable[[], Surrogate]", cases: Cases, folder: Path, animation: Path | None, distance: bool | None
+) -> Outcome:
+    """Predict a case and, unless the distance of its exact solution is None, solve it on pixels and as it is."""
+    from disol.surrogate import Verification
     from disol.surrogate.prediction import is_sized_by_its_system
-    from disol.viz.solutions import MOST_TIMES
 
-    if not exact and not is_sized_by_its_system(case.problem):
+    case = cases.pixels
+    assert case is not None
+    if distance is None and not is_sized_by_its_system(case.problem):
         raise DisolError(
             f"The size of {case.problem} is known accurately from its solution only: leave out --no-exact."
         )
-    surrogate = load(run, problem, device=device, model=from_here(network))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        started = perf_counter()
-        found = surrogate.verify(case) if exact else surrogate.predict(case)
-        seconds = perf_counter() - started
-        true = solve_true(found, geometry, seed, texts, distance)
-        written = write(surrogate, found, folder, animation) + write_true(true, folder)
-    print_rows(
-        [
-            ("problem", f"{case.problem}: {case.problem.equation}"),
-            (
-                "model",
-                f"{name}, trained on {surrogate.resolution} x {surrogate.resolution}, {case.conventions} conventions",
-            ),
-            *case.origin.items(),
-        ]
-    )
+    surrogate = find()
+    started = perf_counter()
+    found = surrogate.predict(case) if distance is None else surrogate.verify(case)
+    seconds, true = perf_counter() - started, OnTrueBoundary()
+    if cases.true is not None and isinstance(found, Verification):
+        true = solve_true(cases.true, found, bool(distance))
+    written = [*write(surrogate, found, folder, animation), *write_true(true.solution, folder, TRUE_FILES)]
+    return Outcome(found, seconds, true, written, f"trained on {surrogate.resolution} x {surrogate.resolution}")
+
+
+def print_outcome(cases: Cases, model: str, outcome: Outcome, warned: list[str]) -> None:
+    """Print what was given, what was found, and what to know of it."""
+    from disol.viz.solutions import MOST_TIMES
+
+    case, true = cases.shown, outcome.true
+    rows = [("problem", f"{case.problem}: {case.problem.equation}")]
+    if outcome.trained is not None:
+        rows.append(("model", f"{model}, {outcome.trained}, {case.conventions} conventions"))
+    print_rows([*rows, *case.origin.items()])
     typer.echo()
-    print_table(results(found, seconds, true))
+    print_table(results(outcome.found, outcome.seconds, true))
     typer.echo(true.told)
     if true.solution is not None:
+        print_rows(extremes(true.solution))
+        typer.echo()
         print_table(totals(true.solution))
         typer.echo()
-    notes = [*case.notes, *(str(warning.message) for warning in caught), *true.notes]
+    notes = [*case.notes, *cases.notes, *warned, *true.notes]
     if case.times is not None and len(case.times) > MOST_TIMES:
         notes.append(
             f"solution.png shows {MOST_TIMES} of the {len(case.times)} times, the other files show all of them"
         )
     for message in dict.fromkeys(notes):
         tell(message, "note")
-    tell(f"written {', '.join(map(str, written))}")
 
 
 @contextmanager
@@ -244,164 +386,6 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
         while (folder := DEFAULT_FOLDER if number == 1 else Path(f"{DEFAULT_FOLDER}-{number}")).exists():
             number += 1
         return folder
-    if not overwrite and any((out / name).exists() for name in (*FILES, *TRUE_FILES)):
+    if not overwrite and any((out / name).exists() for name in WRITTEN):
         raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
     return out
-
-
-@dataclass(frozen=True)
-class OnTrueBoundary:
-    """The solution of the same case on its true boundary, if there is one, the seconds it took, and what to say of it.
-
-    notes   on it, or why there is none
-    """
-
-    solution: "Solution | None" = None
-    seconds: float = 0.0
-    told: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def solve_true(
-    found: "Verification | Solution", geometry: str, seed: int | None, texts: dict[str, str], with_distance: bool
-) -> OnTrueBoundary:
-    """Solve a verified case on its true boundary, too, and say how far that is from pixels and from the PDE."""
-    from disol.problems import Solution, read_case, solve_exact
-    from disol.viz.errors import percent, relative_error
-
-    if isinstance(found, Solution) or not found.case.problem.has_form:
-        return OnTrueBoundary()
-    known: dict[str, Any] = {"resolution": found.case.grid.height, "seed": seed, **texts}
-    try:
-        with silenced_decoders():
-            case = read_case(found.case.problem, geometry, conventions="physical", **known)
-        started = perf_counter()
-        solution = solve_exact(case)
-        seconds = perf_counter() - started
-        away = percent(relative_error(found.exact.field, solution.field))
-        told = f"The solution on pixels is {away} from that on the true boundary"
-        if with_distance:
-            staircase = " of this staircase of pixels" if case.boundary == "edges" else ""
-            told += f", which is about {percent(solution.estimate_distance())} from that of the PDE{staircase}"
-        return OnTrueBoundary(solution, seconds, f"\n{told}.\n", case.notes)
-    except DisolError as error:
-        return OnTrueBoundary(notes=(f"not solved on its true boundary: {error}",))
-
-
-def write_true(true: OnTrueBoundary, folder: Path) -> list[Path]:
-    """Write the picture and the arrays of the solution on the true boundary."""
-    from disol.viz import plot_solution, save_figure
-
-    if true.solution is None:
-        return []
-    picture, arrays = (folder / name for name in TRUE_FILES)
-    save_figure(plot_solution(true.solution, managed=False), picture)
-    true.solution.save(arrays)
-    return [picture, arrays]
-
-
-def results(found: "Verification | Solution", seconds: float, true: OnTrueBoundary) -> "Table":
-    """Return what was found as a table; a prediction alone took so long."""
-    from rich.table import Column, Table
-
-    from disol.problems import Solution
-    from disol.viz.errors import percent
-
-    verified = None if isinstance(found, Solution) else found
-    prediction = found if isinstance(found, Solution) else found.prediction
-    errors = ("relative\nL2 error", "amplitude\nerror") if verified else ()
-    table = Table(Column(no_wrap=True), box=None, pad_edge=False)
-    for name in (max_symbol(prediction.fields), *errors, "first call\ntakes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("on", no_wrap=True)
-    if verified is None:
-        table.add_row("predicted", sizes(prediction), duration(seconds), prediction.device)
-        return table
-    known, times = [percent(float(verified.error)), percent(amplitude_error(verified))], verified.seconds
-    table.add_row("predicted", sizes(prediction), *known, duration(times["network"]), prediction.device)
-    table.add_row("exact for pixels", sizes(verified.exact), "", "", duration(times["exact"]), verified.exact.device)
-    if true.solution is not None:
-        table.add_row("true boundary", sizes(true.solution), "", "", duration(true.seconds), true.solution.device)
-    return table
-
-
-def totals(solution: "Solution") -> "Table":
-    """Return what flows in or acts on the true boundary and inside it, at the last time, as a table."""
-    import numpy as np
-    from rich.table import Column, Table
-
-    at = "" if solution.times is None else f" at {solution.times[-1]:g} s"
-    name = "forces in all" if len(solution.fields) > 1 else "what flows in"
-    table = Table(Column(f"{name}{at}", no_wrap=True), "where", box=None, pad_edge=False)
-    table.add_column("total", justify="right", no_wrap=True)
-    rows = [
-        (what, where, np.asarray(value) if solution.times is None else np.asarray(value)[-1])
-        for what, where, value in solution.totals()
-    ]
-    largest = max(float(np.abs(value).max()) for _, _, value in rows)
-    for what, where, value in rows:
-        # What rounding leaves of a sum is no number to be told.
-        numbers = [0.0 if abs(each) < 1e-9 * largest else each for each in np.atleast_1d(value).tolist()]
-        table.add_row(what, where, ", ".join(f"{each:.4g}" for each in numbers))
-    return table
-
-
-def write(surrogate: "Surrogate", found: "Verification | Solution", folder: Path, animation: Path | None) -> list[Path]:
-    """Write the picture, the arrays and, where there is time, the animation."""
-    from disol.problems import Solution
-    from disol.viz import animate, plot_comparison, plot_solution, save_figure
-
-    picture, arrays, gif = (folder / name for name in FILES)
-    written = [picture, arrays]
-    if found.case.times is not None:  # first, for its folder may be another that cannot be written to
-        times = movie_times(found.case)
-        written.append(gif if animation is None else animation)
-        if isinstance(found, Solution):
-            animate(surrogate.predict(found.case, times=times), written[-1])
-        else:
-            movie = surrogate.verify(found.case, times=times)
-            animate(movie.prediction, written[-1], movie.exact)
-    if isinstance(found, Solution):
-        figure = plot_solution(found, managed=False)
-    else:
-        figure = plot_comparison(found.prediction, found.exact, managed=False)
-    save_figure(figure, picture)
-    found.save(arrays)
-    return written
-
-
-def movie_times(case: "Case") -> tuple[float, ...]:
-    """Return the times of a case and, up to the last of them, a frame every 2 s, or fewer of a long time."""
-    import numpy as np
-
-    from disol.problems.problem import FRAME
-
-    times = case.times or ()
-    frames = FRAME * np.arange(1, int(times[-1] / FRAME) + 1)
-    every = max(1, -(-len(frames) // MOST_FRAMES))
-    return tuple(sorted({*times, *frames[every - 1 :: every].tolist()}))
-
-
-def amplitude_error(verified: "Verification") -> float:
-    """Return |max |Û| / max |U| − 1| over the times shown, the largest where there are several fields.
-
-    A zero field is met by 0 and missed entirely by anything else.
-    """
-    pairs = zip(largest(verified.prediction), largest(verified.exact), strict=True)
-    return max(abs(predicted / exact - 1) if exact > 0 else float(predicted != 0) for predicted, exact in pairs)
-
-
-def largest(solution: "Solution") -> list[float]:
-    """Return max |U| of each field of one case, over all its times."""
-    field = abs(solution.field)
-    return field.max(axis=(-2, -1)).reshape(-1, field.shape[-3]).max(axis=0).tolist()
-
-
-def sizes(solution: "Solution") -> str:
-    """Write the largest value over the times asked for, or one for each component."""
-    return ", ".join(f"{size:.4g}" for size in largest(solution))
-
-
-def duration(seconds: float) -> str:
-    """Write a time."""
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.1f} ms"

@@ -1,8 +1,8 @@
-"""The polygons that a domain is made of on a grid: whole pixels, and what the boundary leaves of those it cuts.
+"""The polygons that a domain is made of on a grid: whole pixels, and triangles of what the boundary leaves of others.
 
 Vertices are shared where elements share unknowns, so that a wall thinner than a pixel parts the polygons on its two
-sides. A pixel with a hole inside is divided into trapezoids; every other connected component is one polygon, convex or
-not. All lengths are in pixels, and polygons run clockwise on the screen.
+sides. Triangles have the vertices of their connected component; one with a hole inside is divided into trapezoids
+first. All lengths are in pixels, and polygons run clockwise on the screen.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,7 @@ from disol.geometry.curve import next_points
 from disol.geometry.cut_cells import CutCells
 from disol.geometry.pieces import Pieces, cover, split_loops
 from disol.geometry.region import Arc
+from disol.geometry.triangles import triangulate
 
 HOLLOW = 1e-12  # of a pixel: a component smaller than its outline by more has holes
 # Corners at the two ends of each side of a pixel: top, right, bottom, left.
@@ -34,7 +35,6 @@ class Polygons:
     numbers    of the vertices of all polygons, one after the other
     ends       place after the last of each polygon among them
     pixel      row and column of the pixel of each polygon
-    num_whole  so many of the first are whole pixels
     """
 
     vertices: Float[np.ndarray, "point 2"]
@@ -42,7 +42,6 @@ class Polygons:
     numbers: Int[np.ndarray, " corner"]
     ends: Int[np.ndarray, " polygon"]
     pixel: Int[np.ndarray, "polygon 2"]
-    num_whole: int
 
 
 def cell_polygons(cells: CutCells, arcs: Sequence[Arc]) -> Polygons:
@@ -64,7 +63,7 @@ def cell_polygons(cells: CutCells, arcs: Sequence[Arc]) -> Polygons:
     pixel, size = np.concatenate(pixels), np.concatenate(sizes)
     keys = np.concatenate([points, _joints(cells, points, element, np.repeat(pixel, size, axis=0))], axis=1)
     _, first, numbers = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return Polygons(points[first], element[first], numbers.reshape(-1), np.cumsum(size), pixel, len(rows))
+    return Polygons(points[first], element[first], numbers.reshape(-1), np.cumsum(size), pixel)
 
 
 def _joints(
@@ -108,19 +107,19 @@ def _cut_polygons(
 
 
 def _polygons(component: Component, pieces: Pieces) -> Iterator[Polygon]:
-    """Yield the outline of a component, or trapezoids around its holes."""
+    """Yield the triangles of a component, by trapezoids if it has holes."""
     outline = component.outline.points
     if component.outline.signed_area - component.moments[0, 0] > HOLLOW:
         corner = pieces.cell[component.pieces[0]]
         start, end = (each[component.pieces] - corner for each in (pieces.start, pieces.end))
         of_hole = ~(start[:, None] == outline).all(axis=2).any(axis=1)
-        yield from _trapezoids(
+        parts = _trapezoids(
             np.concatenate([outline, start[of_hole]]), np.concatenate([next_points(outline), end[of_hole]])
         )
-        return
-    polygon = outline[(outline != next_points(outline)).any(axis=1)]
-    if len(polygon) > 2:
-        yield polygon
+    else:
+        parts = iter([outline[(outline != next_points(outline)).any(axis=1)]])
+    for part in parts:
+        yield from part[triangulate(part)]
 
 
 def _trapezoids(start: Polygon, end: Polygon) -> Iterator[Polygon]:
@@ -133,8 +132,4 @@ def _trapezoids(start: Polygon, end: Polygon) -> Iterator[Polygon]:
         order = np.argsort(above + below)
         for left, right in order.reshape(-1, 2):
             ring = [(above[left], top), (above[right], top), (below[right], bottom), (below[left], bottom)]
-            polygon = np.array(
-                [point for point, after in zip(ring, [*ring[1:], ring[0]], strict=True) if point != after]
-            )
-            if len(polygon) > 2:
-                yield polygon
+            yield np.array([point for point, after in zip(ring, [*ring[1:], ring[0]], strict=True) if point != after])

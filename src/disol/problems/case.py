@@ -75,6 +75,7 @@ class CaseData(TypedDict, total=False):
     time_scale: float
     source_strength: float
     steps_per_frame: int
+    time_step: float
 
 
 SMALLEST_RESOLUTION = 16

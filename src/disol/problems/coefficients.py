@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from disol import _checks as checks
 from disol.errors import DisolError, shown
+from disol.fields import read_expression
 from disol.grid import Grid
 
 Mask = Bool[np.ndarray, "height width"]
@@ -132,6 +133,17 @@ def depth(value: Given) -> int:
     if isinstance(value, list | tuple):
         return 1 + max((depth(each) for each in value), default=0)
     return getattr(value, "ndim", 0)
+
+
+def read_number(value: Given, may_vary: bool) -> Given:
+    """Read a text: a number, numbers with commas between them, or of what may vary a formula; all else stays."""
+    if not isinstance(value, str):
+        return value
+    try:
+        numbers = [float(piece) for piece in value.split(",")]
+    except ValueError:
+        return read_expression(value) if may_vary else value
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
 def split(

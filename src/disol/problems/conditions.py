@@ -14,7 +14,7 @@ from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError, shown
 from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin, takes_normal
 from disol.fields import at_pixels, read_expression
-from disol.geometry.curve import next_points
+from disol.geometry.curve import eroded, next_points
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NUMBER
 from disol.geometry.named_parts import find_part, split_parts
@@ -209,9 +209,9 @@ def mark_pixels(stated: Sequence[Stated], region: Region, domain: Mask) -> Float
 
 
 def pixels_along(region: Region, arcs: Sequence[Arc], domain: Mask) -> Mask:
-    """Mark the pixels of the domain that are nearest to points of some arcs, half a pixel inside."""
+    """Mark the pixels on the edge of the domain that are nearest to points of some arcs, half a pixel inside."""
     grid, marked = Grid(*domain.shape), np.zeros(domain.shape, dtype=bool)
-    rows, columns = np.nonzero(domain)
+    rows, columns = np.nonzero(domain & ~eroded(domain))
     pixels = scipy.spatial.cKDTree(np.stack([columns, rows], axis=1))
     for arc in arcs:
         loop = region.loops[arc.loop]

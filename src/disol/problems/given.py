@@ -14,7 +14,7 @@ from disol.errors import DisolError
 from disol.fields import is_function, read_expression
 from disol.geometry.frame import Frame
 from disol.problems.batches import require_one_count
-from disol.problems.coefficients import split
+from disol.problems.coefficients import read_number, split
 from disol.problems.conditions import VALUES, split_conditions
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, Terms
@@ -47,11 +47,17 @@ class Given:
         """Sort what a user gave by name, in place of what there is; None is as good as not given."""
         problem, conventions, frame = self.problem, self.conventions, self.frame
         given = problem.by_own_names({name: value for name, value in data.items() if value is not None})
+        for name in {*problem.parameters, *problem.coefficients, "size", "time_step"} & set(given):
+            given[name] = read_number(given[name], name in problem.coefficients)
         if "plane" in given:
             conventions = problem.choose_plane(conventions, given.pop("plane"))
         is_sized = "size" in given
         if is_sized:
             frame = self._read_size(given.pop("size"))
+        if "time_step" in given:
+            if not conventions.true_boundary:
+                raise DisolError("time_step is of cases on a true boundary. Pass conventions='physical'.")
+            problem = problem.with_step(given.pop("time_step"))
         chosen, given = split(problem.coefficients, problem.parameters, given)
         numbers = {name: read(name, given.pop(name)) for name, read in problem.parameters.items() if name in given}
         if chosen or is_sized:

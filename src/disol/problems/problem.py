@@ -137,11 +137,15 @@ class Problem(ABC):
             raise DisolError(
                 f"plane {conventions.plane} belongs to {conventions.name} conventions. Pass conventions='physical'."
             )
-        return replace(conventions, plane=plane)
+        return replace(conventions, plane="strain" if plane == "strain" else "stress")
 
     def in_units(self) -> "Problem":
         """Return it as it is meant where materials or lengths are given: without numbers made for the unit square."""
         return self
+
+    def with_step(self, step: Any) -> "Problem":
+        """Return it with a step of time of one's own."""
+        raise DisolError(f"{self.name} has no steps of time, got a time_step of {shown(step)}.")
 
     def on_length(self, length: float) -> "tuple[Problem, dict[Kind, float]]":
         """Return it in coordinates that are L times smaller, and what loads of each kind are multiplied by."""
@@ -282,21 +286,27 @@ class Problem(ABC):
 
 @dataclass(frozen=True)
 class TransientProblem(Problem):
-    """A problem that is stepped in time by backward Euler: (M + δ K) uⁿ⁺¹ = M uⁿ + δ b.
+    """A problem that is stepped in time: on pixels by backward Euler, (M + δ K) uⁿ⁺¹ = M uⁿ + δ b.
 
     `element_matrix` is that of M + δ K and `load` gives δ b.
 
     steps_per_frame   steps in each frame of 2 s
+    time_step         δ in seconds, of a case of one's own on its true boundary that has no frames
     """
 
     steps_per_frame: int = 1
+    time_step: float | None = None
 
     parameters: ClassVar = {"steps_per_frame": checks.steps_per_frame}
 
     @property
     def step(self) -> float:
         """δ in seconds."""
-        return FRAME / self.steps_per_frame
+        return FRAME / self.steps_per_frame if self.time_step is None else self.time_step
+
+    def with_step(self, step: Any) -> "TransientProblem":
+        """Return it with a step of time of one's own."""
+        return replace(self, time_step=checks.positive_number("time_step", step))
 
     @property
     def times(self) -> tuple[float, ...]:
@@ -322,17 +332,23 @@ class TransientProblem(Problem):
         if steps.max() > MOST_STEPS:
             raise DisolError(
                 f"times must be at most {MOST_STEPS:,} time steps of {self.step:g} s, got {max(times):g} s. "
-                "Ask for earlier ones, or lower steps_per_frame."
+                "Ask for earlier ones, or take a larger time_step."
             )
         if np.abs(steps - np.round(steps)).max() > 1e-9 * max(1.0, steps.max()):
             raise DisolError(
                 f"times must be multiples of the time step, {self.step:g} s, got {list(times)}. "
-                "Round them, or raise steps_per_frame."
+                "Round them, or choose another time_step."
             )
 
     def frames(self, times: Sequence[float] | None) -> Frames:
-        """Take all steps up to 20 s, over which the amplitude is taken, and those to the times."""
+        """Take all steps up to 20 s, over which the amplitude is taken, and those to the times.
+
+        With a step of one's own it is taken over the times themselves, and the start.
+        """
         asked = [round(time / self.step) for time in times or ()]
+        if self.time_step is not None:
+            steps = sorted({0, *asked})
+            return Frames(tuple(steps), tuple(steps.index(step) for step in asked), len(steps))
         trained = round(TRAINED_UNTIL / self.step)
         steps = sorted({*range(trained + 1), *asked})
         return Frames(tuple(steps), tuple(steps.index(step) for step in asked), trained + 1)

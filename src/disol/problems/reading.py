@@ -28,10 +28,11 @@ from disol.problems.table import find_conventions, find_problem
 
 LARGEST_RESOLUTION = 1024
 LONGEST = 4096  # characters of a path
-LATEST = 1000.0  # seconds; every step of 2 s up to the last is solved
+LATEST = 10_000.0  # seconds; every step of 2 s up to the last is solved
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
 NEAR_EDGE = 3  # rows of pixels
 ALONG_EDGE = 0.66  # of a side; 99 of 100 training cases are that near along less of it
+NUMBERS = ("size", "plane", "time_step")  # of cases on a true boundary
 OUTLINE_ENDINGS = (".json", ".geojson")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -68,6 +69,8 @@ def read_case(
     conventions = find_conventions(conventions, problem)
     texts = problem.by_own_names({name: value for name, value in given.items() if value is not None})
     kinds = {term.name: term.kind for term in problem.terms[1:]}
+    for name in [name for name in texts if kinds.get(name) is TIMES and conventions.true_boundary]:
+        texts[name] = _shown_times(name, texts[name])
     if not conventions.true_boundary:
         _require_texts(problem, texts)
     for name, text in texts.items():
@@ -87,15 +90,12 @@ def read_case(
     if not found.frame.is_grid and found.frame.is_fitted and conventions.true_boundary:
         origin["length"] = f"1 unit of the grid is {found.frame.length:.6g} of the drawing"
     # On the true boundary what a user gives is stated of it; only all else is put on pixels here.
-    stated = {name: value for name, value in texts.items() if kinds.get(name) is not TIMES or not _is_text(value)}
+    stated = {name: value for name, value in texts.items() if kinds.get(name) is not TIMES}
     stated = stated if conventions.true_boundary else {}
     on_pixels = {name: text for name, text in texts.items() if name not in stated}
     read: dict[str, Any] = {"domain": loops.mask}
     for term in problem.terms[1:]:
-        if term.name in stated and term.kind is TIMES:
-            read[term.name] = term.kind.check(term.name, stated[term.name], loops.mask)
-            origin[term.name] = _shown(stated[term.name])
-        elif term.name in stated:
+        if term.name in stated:
             read[term.name] = np.zeros(loops.mask.shape)
             origin[term.name] = _shown(stated[term.name])
         else:
@@ -121,8 +121,14 @@ def read_case(
     return replace(Case.from_arrays(case, **stated), origin=origin) if stated else case
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _shown_times(name: str, times: Any) -> str:
+    """Write seconds that were given as numbers as a text."""
+    if isinstance(times, str):
+        return times
+    seconds = np.atleast_1d(checks.real_numbers(name, times))
+    if seconds.ndim != 1:
+        raise DisolError(f"{name} are seconds, such as [2, 8, 20], got {shown(times)}.")
+    return ",".join(repr(float(second)) for second in seconds)
 
 
 def _shown(value: Any) -> str:
@@ -146,12 +152,21 @@ def _is_physical(problem: Problem, stated: Mapping[str, Any]) -> bool:
     return any(name not in plain or "=" in _shown(value) for name, value in stated.items() if name != "times")
 
 
+def shows_on_pixels(problem: Problem, given: Mapping[str, Any]) -> bool:
+    """Tell whether marked pixels and fields show all that is given: no values, fluxes, materials or sizes."""
+    kinds = {term.name: term.kind for term in problem.terms}
+    named = {name: text for name, text in given.items() if name not in ("resolution", "seed")}
+    if not all(name in kinds and isinstance(text, str) for name, text in named.items()):
+        return not set(named) & {*problem.parameters, *problem.coefficients, *problem.aliases, *EXTRA, *NUMBERS}
+    return not any("=" in text for name, text in named.items() if kinds[name] is SUPPORT)
+
+
 def _require_texts(problem: Problem, given: Mapping[str, Any]) -> None:
     """Require what pixels can show: texts of the terms of a problem."""
     names = [term.name for term in problem.terms[1:]]
     for name, text in given.items():
         if name not in names:
-            further = (*problem.parameters, *problem.coefficients, *EXTRA, "size", "plane")
+            further = (*problem.parameters, *problem.coefficients, *EXTRA, *NUMBERS)
             if name in further:
                 raise DisolError(f"{name} is given on a true boundary. Pass conventions='physical'.")
             raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")

@@ -71,6 +71,7 @@ def solve_exact(
     time_scale: float | None = None,
     source_strength: float | None = None,
     steps_per_frame: int | None = None,
+    time_step: float | None = None,
     conventions: str | Conventions | None = None,
     element: str = "q1",
     device: str = "auto",
@@ -102,7 +103,8 @@ def solve_exact(
     as dirichlet={"left": 20, "right": "80 + 5*y"} or as text "left=20,right=80+5*y"; `flux` maps them to what flows in,
     κ ∂U/∂n, and `convection` to (h, U_out), κ ∂U/∂n = h (U_out − U). `dirichlet_values` and the like are values of
     marked pixels, one per pixel. `size` is the height of the grid in your unit of length, in which x, y, fluxes and
-    results then are; `plane` is "strain" or "stress", `body_force` (along x, along y). What is not given is 0 then.
+    results then are; `time_step` is that of heat, in seconds, 2 unless given; `plane` is "strain" or "stress",
+    `body_force` (along x, along y). What is not given is 0 then.
 
     Pixels are square and the grid is one unit high. On the true boundary solutions are second-order accurate where they
     are smooth; on pixels, whose edges the boundary follows, they are first-order accurate against the smooth domain.

@@ -1,8 +1,9 @@
 """Solutions as `.vtu` files, the XML format of unstructured grids that ParaView reads, and `.pvd`, a series of them.
 
 On pixels every pixel of the domain is one square cell. On the true boundary the mesh follows it: whole pixels are
-squares, and what the boundary leaves of others are polygons, or trapezoids around a hole inside one pixel. Unknowns are
-values at points, of the domain and its boundary alone; all else is cell data.
+squares, and what the boundary leaves of others is divided into triangles, for VTK integrates over a polygon as if it
+were a fan around its first point, and does not interpolate linearly in it. Unknowns are values at points, of the domain
+and its boundary alone; all else is cell data.
 
 VTK's y axis points upwards, arrays count rows downwards. A drawing whose y points upwards keeps its coordinates; any
 other is mirrored, so that a pixel of row r of the grid lies at y = 1 − (r + ½) h and ParaView shows the picture as it
@@ -27,7 +28,7 @@ from disol.problems.case import Case
 from disol.problems.coefficients import nearest
 from disol.problems.quantities import DiscreteField
 
-TRIANGLE, POLYGON, QUADRILATERAL = 5, 7, 9  # VTK's numbers for kinds of cells
+TRIANGLE, QUADRILATERAL = 5, 9  # VTK's numbers for kinds of cells
 TYPES = {"f8": "Float64", "i8": "Int64", "u1": "UInt8"}
 
 Arrays = Mapping[str, Float[np.ndarray, "_ ..."]]
@@ -84,12 +85,11 @@ def pixel_mesh(case: Case) -> Mesh:
 
 
 def cut_mesh(case: Case, cut: CutSolution) -> Mesh:
-    """Return the polygons that the true boundary leaves of pixels as cells."""
+    """Return whole pixels, and triangles of what the true boundary leaves of others, as cells."""
     cells = cut.system.cells
     found = cell_polygons(cells, [condition.arc for condition in cut.system.boundary.conditions])
     size = np.diff(found.ends, prepend=0)
-    types = np.where(size == 3, TRIANGLE, POLYGON).astype(np.uint8)
-    types[: found.num_whole] = QUADRILATERAL
+    types = np.where(size == 3, TRIANGLE, QUADRILATERAL).astype(np.uint8)
     # Polygons run clockwise on the screen: backwards, the last first, all of them run counter-clockwise.
     pixel = nearest(case.domain)[:, *found.pixel.T][:, ::-1]
     points = _upright(case, cells.grid.h * found.vertices)

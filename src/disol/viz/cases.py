@@ -1,6 +1,6 @@
 """What a case is given: its domain with marked pixels, and its fields. Kinds of terms own their colours and labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -9,9 +9,11 @@ from matplotlib.figure import Figure
 from disol._terms import Term
 from disol.errors import DisolError
 from disol.problems import Case
+from disol.problems.conditions import pixels_along
 from disol.viz.panels import GAP, Image, Marking, Mask, Panel, draw_panels, field_panel, show_marked
 
 CLAMP_COLOUR = "#e84fd0"  # of pixels that are held along both axes
+STATED_COLOURS = {"flux": "#edae49", "convection": "#66a182"}
 MOST_COLUMNS = 5
 
 
@@ -47,7 +49,22 @@ def wrap(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
 def given_panels(case: Case) -> list[Panel]:
     """Return the panels of all that one case is given."""
     terms, values = case.problem.terms, given_values(case)
-    return [marker_panel("domain", terms, values, case.domain), *field_panels(terms, values, case.domain)]
+    shown = [term for term in terms if is_marker(term)]
+    held = {each.argument for each in case.stated if not each.is_plain}
+    markings = [*stated_markings(case), *find_markings(shown, values, held)]
+    first = Panel("domain", partial(show_marked, domain=case.domain, markings=markings))
+    return [first, *field_panels(terms, values, case.domain)]
+
+
+def stated_markings(case: Case) -> list[Marking]:
+    """Return what is stated of parts of the boundary besides the terms of a problem: fluxes and exchange."""
+    markings = []
+    for name, colour in STATED_COLOURS.items():
+        own = [each for each in case.stated if each.argument == name]
+        pixels = [pixels_along(case.region, each.arcs, case.domain) for each in own]
+        if pixels:
+            markings.append(Marking(np.logical_or.reduce(pixels), colour, name))
+    return markings
 
 
 def given_values(case: Case) -> dict[str, Image]:
@@ -80,10 +97,12 @@ def marker_panel(
     return Panel(title, partial(show_marked, domain=domain, markings=find_markings(shown, values)))
 
 
-def find_markings(terms: Sequence[Term], values: Mapping[str, Image]) -> list[Marking]:
+def find_markings(terms: Sequence[Term], values: Mapping[str, Image], valued: Collection[str] = ()) -> list[Marking]:
     """Return what to draw, loads first, so that supports are drawn over them.
 
     Pixels that are held along both axes have a colour of their own, for one support would hide the other.
+
+    valued   supports that hold other values than zero
     """
     supports = [term for term in terms if not term.kind.is_load]
     marked = {term.name: values[term.name] != 0 for term in terms}
@@ -93,7 +112,9 @@ def find_markings(terms: Sequence[Term], values: Mapping[str, Image]) -> list[Ma
     for term in sorted(terms, key=lambda term: not term.kind.is_load):
         own = marked[term.name] if clamps is None or term not in clamped else marked[term.name] & ~clamps
         label = term.kind.label(term, values[term.name])
+        label = label.replace("= 0", "given") if term.name in valued else label
         markings.append(Marking(own, term.kind.colours[term.component], label))
     if clamps is not None:
-        markings.append(Marking(clamps, CLAMP_COLOUR, "U = 0"))
+        is_zero = not any(term.name in valued for term in clamped)
+        markings.append(Marking(clamps, CLAMP_COLOUR, "U = 0" if is_zero else "U given"))
     return [marking for marking in markings if marking.pixels.any()]

@@ -102,10 +102,12 @@ def error_panel(error: Image, domain: Mask) -> Panel:
     return field_panel(title, error, domain, error_scale(error[domain]))
 
 
-def deformed_panel(title: str, vectors: Vectors, domain: Mask, scale: Scale, factor: float) -> Panel:
-    """Return the panel of a body moved by `factor` times its displacement."""
+def deformed_panel(
+    title: str, vectors: Vectors, domain: Mask, scale: Scale, factor: float, length: float = 1.0
+) -> Panel:
+    """Return the panel of a body moved by `factor` times its displacement, in units of a grid of some length."""
     shown = partial(show_deformed, vectors=vectors, domain=domain, scale=scale, factor=factor)
-    return Panel(f"{title}, moved × {factor:g}", shown)
+    return Panel(f"{title}, moved × {factor * length:.2g}", shown)
 
 
 def strip(images: Sequence[Image], domain: Mask, scale: Scale, titles: Sequence[str] | None = None) -> list[Panel]:

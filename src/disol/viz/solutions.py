@@ -132,7 +132,8 @@ def solution_panels(solution: Solution, most_times: int = MOST_TIMES) -> list[Pa
                 panels.append(field_panel(f"{quantity.symbol}{suffix}", quantity.of(frames)[place], domain, scale))
         if is_vector(case):
             scale = values_scale(np.hypot.reduce(frames, axis=1)[:, domain])
-            panels.append(deformed_panel(f"|U|{suffix}", frames[place], domain, scale, motion_factor(frames)))
+            factor = motion_factor(frames)
+            panels.append(deformed_panel(f"|U|{suffix}", frames[place], domain, scale, factor, case.length))
     return panels
 
 
