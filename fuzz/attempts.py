@@ -51,6 +51,8 @@ def short(value: object, most: int = 120) -> str:
         said = f"array({value.dtype}, {value.shape})"
     elif isinstance(value, dict):
         said = ", ".join(f"{name}={short(own, 40)}" for name, own in value.items())
+    elif callable(value) and hasattr(value, "__name__"):  # whose own text tells where in memory it is
+        said = f"{type(value).__name__} {value.__name__}"
     else:
         try:
             said = f"{type(value).__name__} {value!r}" if not isinstance(value, str | int | float) else repr(value)
@@ -61,6 +63,9 @@ def short(value: object, most: int = 120) -> str:
 
 class Odd:
     """An object of no known kind."""
+
+    def __repr__(self) -> str:
+        return "Odd()"
 
     def __len__(self) -> int:
         return 2

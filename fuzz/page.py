@@ -43,23 +43,24 @@ GENERATORS = {
 }
 
 
+STATED = ("statements", "parts", "answers", "rankings")
+
+
+def told_stated(campaign: Campaign) -> list[str]:
+    """Tell what became of what users state, ask and rank, in a campaign of these generators alone."""
+    command = f"python fuzz/campaign.py --generators {' '.join(STATED)} --out {RESULTS / 'stated.json'}"
+    told = (
+        f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`{command}`), under the same limits. "
+        "*Wrong answer* is here also a linear solution that is not found, one that does not depend linearly on what "
+        "drives it or changes with the unit of length, totals that do not add up to 0, a derivative that is no central "
+        "difference, a file that is not whole, or a ranking out of order."
+    )
+    return ["## What can be stated", told, *told_counts(campaign), *told_findings(campaign)]
+
+
 def told_campaign(campaign: Campaign, again: Sequence[Campaign] = ()) -> list[str]:
     """Tell how many inputs of each kind there were, and what became of them; and again, of what has been mended."""
-    told = ["## Fuzzing", told_limits(campaign), *told_counts(campaign)]
-    if campaign.findings:
-        rows = [
-            [
-                str(found["count"]),
-                alike.replace("|", "\\|"),
-                "`--only {generator} {seed}`".format(**found["examples"][0]),
-            ]
-            for alike, found in sorted(campaign.findings.items(), key=lambda each: -each[1]["count"])
-        ]
-        told += [
-            "What was found, where in the package (*elsewhere*: an answer, or an error of the campaign itself), and "
-            "the first input that shows it:",
-            table(["", "finding", "see it"], rows),
-        ]
+    told = ["## Fuzzing", told_limits(campaign), *told_counts(campaign), *told_findings(campaign)]
     if again:
         joined = Campaign(
             verdicts={name: counts for each in again for name, counts in each.verdicts.items()},
@@ -70,6 +71,21 @@ def told_campaign(campaign: Campaign, again: Sequence[Campaign] = ()) -> list[st
         )
         told += told_counts(joined)
     return told
+
+
+def told_findings(campaign: Campaign) -> list[str]:
+    """Tell what was found, if anything was."""
+    rows = [
+        [str(found["count"]), alike.replace("|", "\\|"), "`--only {generator} {seed}`".format(**found["examples"][0])]
+        for alike, found in sorted(campaign.findings.items(), key=lambda each: -each[1]["count"])
+    ]
+    if not rows:
+        return []
+    return [
+        "What was found, where in the package (*elsewhere*: an answer, or an error of the campaign itself), and the "
+        "first input that shows it:",
+        table(["", "finding", "see it"], rows),
+    ]
 
 
 def told_counts(campaign: Campaign) -> list[str]:
@@ -153,10 +169,12 @@ def told_soak(result: dict[str, Any]) -> list[str]:
 def main(arguments: list[str] | None = None) -> None:
     """Write the page of all results that there are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder with campaign, again*, kills and soak")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder with campaign, again*, stated, kills, soak"
+    )
     parser.add_argument("--write", type=Path, help="the page")
     options = parser.parse_args(arguments)
-    files = {name: options.results / f"{name}.json" for name in ("campaign", "kills", "soak")}
+    files = {name: options.results / f"{name}.json" for name in ("campaign", "stated", "kills", "soak")}
     paragraphs = [
         "# Robustness",
         "Written by `python fuzz/page.py` from the results of the scripts named below. What is promised about files "
@@ -165,6 +183,8 @@ def main(arguments: list[str] | None = None) -> None:
     if files["campaign"].exists():
         again = [Campaign.read(path) for path in sorted(options.results.glob("again*.json"))]
         paragraphs += told_campaign(Campaign.read(files["campaign"]), again)
+    if files["stated"].exists():
+        paragraphs += told_stated(Campaign.read(files["stated"]))
     if files["kills"].exists():
         paragraphs += told_kills(json.loads(files["kills"].read_text()))
     if files["soak"].exists():

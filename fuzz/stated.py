@@ -65,7 +65,8 @@ def state(
             if loaded:
                 conditions[f"force_{axis}"] = write_parts(rng, {part: written(rng, loads[place]) for part in loaded})
         return conditions
-    kinds = draw_kinds(rng, parts, ("dirichlet", "flux", "convection", *(["free"] if free else [])))
+    ways = (("dirichlet", "flux", "convection"), ("convection", "flux", "dirichlet"), ("convection", "flux"))
+    kinds = draw_kinds(rng, parts, (*pick(rng, ways), *(["free"] if free else [])))
     exchange = float(10 ** rng.uniform(-1, 1))
     for name, value in (("dirichlet", values[0]), ("flux", loads[0]), ("convection", outside(exchange))):
         own = {part: written(rng, value) for part, kind in kinds.items() if kind == name}
@@ -196,13 +197,14 @@ def draw_constant(rng: np.random.Generator) -> tuple[Statement, tuple[float, ...
     """Draw a problem of any material all of whose values are one constant, and that nothing drives."""
     problem, length = pick(rng, PROBLEMS), draw_unit(rng)
     plate = draw_plate(rng, length)
-    given = draw_materials(rng, problem, plate, magnitude(rng, 0.8) ** 0.3)
+    unit = magnitude(rng, 0.8) ** 0.3
+    given = draw_materials(rng, problem, plate, unit)
     if np.any(given.get("reaction", 0)) or callable(given.get("reaction")):
         del given["reaction"]
     values = tuple(float(rng.normal()) * magnitude(rng, 0.8) ** 0.3 for _ in range(FIELDS[problem]))
     constants = tuple(Affine(value, 0.0, 0.0) for value in values)
     none = (Affine(0.0, 0.0, 0.0),) * len(values)
-    given |= state(rng, problem, plate, constants, none, lambda h: (Affine(h / length, 0.0, 0.0), constants[0]))
+    given |= state(rng, problem, plate, constants, none, lambda h: (Affine(h * unit / length, 0.0, 0.0), constants[0]))
     given |= {"body_force": (0.0, 0.0)} if problem == "elasticity" else {"source": 0.0}
     if problem == "heat":
         given |= {"initial": values[0], "times": [2.0, 8.0]}

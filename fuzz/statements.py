@@ -186,6 +186,29 @@ class Rough:
         return np.where(np.floor((x + y) / self.width) % 2 == 0, self.low, self.high)
 
 
+@dataclass(frozen=True)
+class Swirl:
+    """v = size (cos θ, sin θ), θ = x / width + y / width."""
+
+    size: float
+    width: float
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Evaluate at arrays."""
+        angle = (np.asarray(x) + np.asarray(y)) / self.width
+        return self.size * np.stack([np.cos(angle), np.sin(angle)])
+
+
+def draw_velocity(rng: np.random.Generator, plate: Plate, size: float) -> Any:
+    """Draw a velocity: none, a pair, a function, or on a mask an array."""
+    way = rng.integers(5)
+    if way == 0 and plate.mask is not None:
+        return size * rng.normal(size=(2, *plate.mask.shape))
+    if way <= 1:
+        return Swirl(size, plate.size)
+    return tuple((size * rng.normal(size=2)).tolist()) if way == 2 else (0.0, 0.0)
+
+
 def draw_coefficient(rng: np.random.Generator, plate: Plate, size: float) -> Any:
     """Draw what is positive everywhere: a number, a function, or on a mask an array."""
     spread = float(10 ** rng.uniform(0, 3))
@@ -210,10 +233,9 @@ def draw_materials(rng: np.random.Generator, problem: str, plate: Plate, unit: f
     found = {"diffusion": draw_coefficient(rng, plate, unit)} if chance(rng, 0.8) else {"diffusion": unit}
     if chance(rng, 0.3):
         found["diffusion"] = unit * draw_tensor(rng)
-    if chance(rng, 0.5):
-        found["velocity"] = tuple((unit / length * rng.normal(size=2) * 10 ** rng.uniform(-1, 1)).tolist())
-    else:
-        found["velocity"] = (0.0, 0.0)
+        if plate.mask is not None and chance(rng, 0.5):
+            found["diffusion"] = found["diffusion"][:, :, None, None] * rng.uniform(1, 10, plate.mask.shape)
+    found["velocity"] = draw_velocity(rng, plate, unit / length * float(10 ** rng.uniform(-1, 1)))
     if chance(rng, 0.4):
         found["reaction"] = draw_coefficient(rng, plate, unit / length**2)
     return found

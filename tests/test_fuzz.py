@@ -26,6 +26,9 @@ import oracle  # noqa: E402
 import page  # noqa: E402
 import soak  # noqa: E402
 import solving  # noqa: E402
+import stated  # noqa: E402
+import statements  # noqa: E402
+import stating  # noqa: E402
 import worker  # noqa: E402
 from attempts import WrongAnswer  # noqa: E402
 from generators import GENERATORS  # noqa: E402
@@ -112,7 +115,9 @@ def test_every_fault_is_seen_and_the_campaign_goes_on(tmp_path: Path) -> None:
     assert "| 7 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in mended
 
 
-@pytest.mark.parametrize("name", ["solve", "calls", "draws", "outlines", "ranges", "formulas", "configs"])
+@pytest.mark.parametrize(
+    "name", ["solve", "calls", "draws", "outlines", "ranges", "formulas", "configs", "statements", "parts", "rankings"]
+)
 def test_an_input_is_a_function_of_its_generator_and_seed(name: str, tmp_path: Path) -> None:
     first, again, other = (worker.prepare(GENERATORS, name, seed, tmp_path).text for seed in (3, 3, 4))
     assert first == again != other
@@ -182,6 +187,50 @@ def test_a_prediction_that_is_far_off_or_unsound_is_a_wrong_answer(monkeypatch: 
         monkeypatch.setitem(solving.LOADED, "poisson", Model(change))
         with pytest.raises(WrongAnswer, match=message):
             solving.check_predicted("poisson", 3, "all", -1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*pixels of the domain are in walls:UserWarning")
+def test_a_solution_that_is_not_the_known_one_is_a_wrong_answer() -> None:
+    patches = (stated.draw_patch(np.random.default_rng(seed)) for seed in range(6))
+    for patch in patches:
+        stating.check_patch(patch)
+        moved = tuple(replace(field, a=field.a + 1e-3 * (abs(field.a) + 1e-30)) for field in patch.fields)
+        if patch.statement.plate.inside is not None:
+            with pytest.raises(WrongAnswer, match="values at points"):
+                stating.check_patch(replace(patch, fields=moved))
+
+
+def test_what_is_not_linear_or_depends_on_the_unit_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    statement = stated.draw_statement(rng)
+    other = stated.redraw_loads(rng, statement)
+    stating.check_linearity(statement, other, (2.0, -3.0))
+    stating.check_units(statement, 1e3)
+
+    def solve_wrongly(own: statements.Statement) -> disol.Solution:
+        right = disol.solve_exact(own.pose())
+        size = np.abs(right.field).max()
+        return replace(right, field=right.field * (1 + 1e-4 * np.log(own.plate.size) + 1e-4 * size))
+
+    monkeypatch.setattr(statements.Statement, "solve", solve_wrongly)
+    with pytest.raises(WrongAnswer, match="linearity"):
+        stating.check_linearity(statement, other, (2.0, -3.0))
+    with pytest.raises(WrongAnswer, match="another unit"):
+        stating.check_units(statement, 1e3)
+
+
+def test_totals_and_derivatives_that_are_off_are_wrong_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    statement = stated.draw_statement(np.random.default_rng(7))
+    stating.check_balance(statement.solve())
+    stating.check_adjoint(statement, seed=3)
+    leaking = [("source", "domain", 1.0), ("dirichlet", "left", -0.99), ("balance", "all of these", 0.01)]
+    monkeypatch.setattr(disol.Solution, "totals", lambda _: leaking)
+    with pytest.raises(WrongAnswer, match=r"totals balance to 1\.0e-02"):
+        stating.check_balance(statement.solve())
+    exact = disol.solve_adjoint
+    monkeypatch.setattr(disol, "solve_adjoint", lambda solution, slopes: exact(solution, 1.001 * slopes))
+    with pytest.raises(WrongAnswer, match="a central difference"):
+        stating.check_adjoint(statement, seed=3)
 
 
 def test_growing_memory_and_what_is_left_over_fail_a_soak() -> None:

@@ -87,6 +87,8 @@ def test_gradients_in_coefficients_and_loads_of_a_mask_are_slopes() -> None:
     flowing = plate(dirichlet={"left": 1.0, "right": "2 + y"}, flux={"hole1": 5.0}, convection={"top": (3.0, 20.0)})
     flowing |= {"source": SMOOTH, "diffusion": SMOOTH, "velocity": np.array([3.0, 4.0])}
     require_slopes("advection-diffusion-high", ("source", "diffusion", "velocity"), flowing)
+    cooled = plate(flux={"hole1": 5.0}, convection={"top": (3.0, 20.0)}, diffusion=SMOOTH)  # no value is held
+    require_slopes("poisson", ("diffusion",), cooled)
     held, pulled = np.zeros((2, SIDE, SIDE))
     held[2:14, 3], pulled[2:14, 12] = 1, 1 + RNG.random(12)
     clamped = plate(fix_x=held, fix_y=held, force_x=0 * pulled, force_y=pulled, young=SMOOTH, poisson_ratio=0.3)
@@ -235,6 +237,8 @@ def test_what_has_no_gradient_is_refused() -> None:
         disol.solve_adjoint(solution, np.full((1, SIDE, SIDE), np.nan))
     with pytest.raises(disol.DisolError, match=r"no gradient in 'dirichlet' here\. It has source, diffusion, velocity"):
         disol.solve_adjoint(solution, solution.field, of="dirichlet")
+    with pytest.raises(disol.DisolError, match="no gradient in 3 here"):
+        disol.solve_adjoint(solution, solution.field, of=[3])
     with pytest.raises(disol.DisolError, match="The gradient in diffusion overflows"):
         disol.solve_adjoint(disol.solve_exact(drawn("poisson"), diffusion=1e-200), np.full((1, SIDE, SIDE), 1e100))
     pixels = disol.draw("poisson", seed=3, resolution=SIDE, conventions="paper")

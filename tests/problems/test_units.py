@@ -214,6 +214,7 @@ def test_coordinates_of_a_drawing_come_back_from_the_grid() -> None:
         ({"dirichlet_values": np.ones((3, 3))}, "dirichlet_values must have the domain's shape"),
         ({"source": float("nan")}, "source must be finite"),
         ({"body_force": (0, 1)}, "has no 'body_force'"),
+        ({"domain": [[1, 1], [1]], "source": None}, "domain must be one array"),
     ],
 )
 def test_what_is_no_unit_or_no_part_is_told_in_a_line(data: dict[str, Any], message: str) -> None:
@@ -221,3 +222,9 @@ def test_what_is_no_unit_or_no_part_is_told_in_a_line(data: dict[str, Any], mess
     with pytest.raises(disol.DisolError, match=message) as caught:
         disol.solve_exact("poisson", **(given | data))
     assert "\n" not in str(caught.value)
+
+
+def test_a_plane_of_no_kind_is_told_in_a_line() -> None:
+    for plane in ("shear", 3, np.ones((2, 3))):
+        with pytest.raises(disol.DisolError, match="plane must be 'strain' or 'stress'"):
+            disol.Case.from_arrays("elasticity", domain=plate(), fix_x={"left": 0}, fix_y={"left": 0}, plane=plane)

@@ -143,6 +143,7 @@ def test_what_cannot_be_measured_is_told_in_one_line(by: Any, error: str) -> Non
         ({"by": np.ones(5)}, "by must be max"),
         ({"cases": []}, "at least one case, got none"),
         ({"cases": drawn(1)[0]}, "cases must be several cases"),
+        ({"cases": np.array(3)}, "cases must be several cases"),
         ({"cases": ["star"]}, "Cases, or functions that make them, are ranked, but case 0 is a str"),
         (
             {"cases": [disol.Case.stack(drawn(2, conventions="paper"))]},

@@ -194,8 +194,11 @@ class Boundary:
     @cached_property
     def penalty(self) -> Float[np.ndarray, " element"]:
         """β of each element, 0 of those without values."""
+        penalty = np.zeros(len(self.cells.corner))
         held = self.kinds[Dirichlet].T >= 0
         which = np.flatnonzero(held.any(axis=1))
+        if not len(which):
+            return penalty
         at = BoundaryPoints.on(self.cells, which)
         # Relative to the size of the law, for squares of very large or small numbers are no numbers any more.
         size = np.ldexp(1.0, min(np.frexp(np.abs(self.form.law).max())[1], LARGEST_EXPONENT))
@@ -209,7 +212,6 @@ class Boundary:
         if not (np.isfinite(traces).all() and np.isfinite(energies).all()):
             raise DisolError("The system overflows in double precision. Use other units.")
         largest = size * _largest_ratio(traces, energies, elements.moments)
-        penalty = np.zeros(len(self.cells.corner))
         least = SMALLEST_PENALTY * np.abs(elements.law).max(axis=(1, 2, 3, 4)) / self.cells.grid.h
         penalty[touched] = np.maximum(SAFETY * largest, least)
         return penalty

@@ -56,9 +56,12 @@ def solve_adjoint(solution: Solution, d_field: ArrayLike, of: Collection[str] | 
             f"d_field must have the shape of the field, {list(solution.field.shape)}, got {list(array.shape)}."
         )
     known = differentiable_names(case)
-    asked = known if of is None else [of] if isinstance(of, str) else of
+    try:
+        asked = known if of is None else [of] if isinstance(of, str) else list(of)
+    except TypeError:
+        raise DisolError(f"of must be names, as in ['diffusion'], got {shown(of)}.") from None
     for name in asked:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise DisolError(f"{case.problem.name} has no gradient in {shown(name)} here. It has {', '.join(known)}.")
     system = solution.cut.system if isinstance(solution.cut, CutSolution) else cut_system(case)
     with np.errstate(over="ignore", invalid="ignore"):  # whatever is not finite is refused

@@ -130,7 +130,8 @@ class Problem(ABC):
         """Return conventions with plane strain or plane stress."""
         if not self.has_plane:
             raise DisolError(f"{self.name} has no plane of strain or stress. Leave out plane.")
-        if not isinstance(plane, str) or plane not in ("strain", "stress"):
+        is_known = isinstance(plane, str) and plane in ("strain", "stress")
+        if not is_known:
             raise DisolError(f"plane must be 'strain' or 'stress', got {shown(plane)}.")
         if not conventions.true_boundary and plane != conventions.plane:
             raise DisolError(

@@ -60,10 +60,10 @@ def read_case(
     Under "physical" all that `solve_exact` takes may be given, parts with values ("left=20,right=80+5*y") or as
     mappings, `flux`, `convection`, `size`, materials; x, y and lengths are those of a polygon's own drawing.
 
-    What is not given is drawn with the geometry, or has a default where that comes from a file; sources and initial
-    fields are 0 where values, fluxes, materials or a size are given. Whoever gives one support gives all of them, and
-    likewise for forces. The case says in `origin` where each term comes from, and in `notes` what the grid does not
-    show of the geometry.
+    What is not given is drawn with a named or random geometry; where that is the user's own it has a default, and
+    sources and initial fields are 0 if values, fluxes, materials or a size are given. Whoever gives one support gives
+    all of them, and likewise for forces. The case says in `origin` where each term comes from, and in `notes` what the
+    grid does not show of the geometry.
     """
     problem = find_problem(problem)
     conventions = find_conventions(conventions, problem)

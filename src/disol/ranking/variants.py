@@ -156,9 +156,10 @@ def _pack(variant: Variant, by: str | Measure) -> bytes:
 
 def _read_variants(cases: Mapping[str, Variant] | Iterable[Variant]) -> list[tuple[str, Variant]]:
     """Return single cases, or functions that make them, with their names."""
+    is_one = (isinstance(cases, Case) and not cases.is_batch) or getattr(cases, "ndim", 1) == 0  # an array of one thing
     if isinstance(cases, Mapping):
         named = [(str(name), variant) for name, variant in cases.items()]
-    elif isinstance(cases, Iterable) and not (isinstance(cases, Case) and not cases.is_batch):
+    elif isinstance(cases, Iterable) and not is_one:
         named = [(str(number), variant) for number, variant in enumerate(cases)]
     else:
         raise DisolError(f"cases must be several cases, got {cases if isinstance(cases, Case) else type(cases)}.")
