@@ -136,6 +136,7 @@ def check_ranking(cases: Any, by: Any, options: dict[str, Any], folder: Path) ->
             raise WrongAnswer(f"an error that is no line: {said[:200]!r}")
     check_order(ranking, by)
     path = ranking.save(folder / "ranking.csv")
+    csv.field_size_limit(10**6)  # names and measures may be long
     with path.open(encoding="utf-8", newline="") as file:
         stored = list(csv.DictReader(file))
     if [row["number"] for row in stored] != [str(row.number) for row in ranking]:
