@@ -12,7 +12,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
-from printed import SIDE, SQUARE, folder_written
+from printed import SIDE, SQUARE, folder_written, load_arrays
 
 from disol.cli import main
 from disol.models import create_model, save_checkpoint
@@ -84,7 +84,7 @@ def run(solve):
     def run(*arguments: str, problem: str = "poisson"):
         result = solve(*arguments, problem=problem)
         assert result.returncode == 0, result.stderr
-        return dict(np.load(folder_written(result.stdout) / "solution.npz")), result.stdout
+        return load_arrays(folder_written(result.stdout) / "solution.npz"), result.stdout
 
     return run
 

@@ -23,3 +23,9 @@ def folder_written(out: str) -> Path:
 
 def channel(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
     return arrays["inputs"][list(arrays["channels"]).index(name)]
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read all arrays of a file, and close it."""
+    with np.load(path) as file:
+        return dict(file)

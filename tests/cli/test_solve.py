@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from printed import SIDE, cells, channel, folder_written
+from printed import SIDE, cells, channel, folder_written, load_arrays
 
 import disol
 from disol.cli.report import duration, movie_times
@@ -214,7 +214,7 @@ def test_the_exact_solution_and_the_error_can_be_left_out(run, problem):
 
 def test_the_solution_on_the_true_boundary_is_told_and_written_beside_that_on_pixels(run):
     arrays, out = run("--geometry", "square.json", "--source", "1", "--dirichlet", "outer:0-0.25")
-    true = dict(np.load(folder_written(out) / "true-boundary.npz"))
+    true = load_arrays(folder_written(out) / "true-boundary.npz")
     assert str(true["conventions"]) == "physical"
     away = np.linalg.norm(arrays["exact"] - true["field"]) / np.linalg.norm(true["field"])
     assert 0.01 < away < 0.5

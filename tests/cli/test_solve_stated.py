@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from printed import load_arrays
 
 import disol
 
@@ -19,8 +20,7 @@ def wall(home) -> str:
 
 
 def arrays(folder: str) -> dict[str, np.ndarray]:
-    with np.load(Path(folder) / "solution.npz") as file:
-        return dict(file)
+    return load_arrays(Path(folder) / "solution.npz")
 
 
 def total(out: str, what: str, where: str) -> list[float]:
@@ -59,8 +59,7 @@ def test_other_units_and_moduli_are_predicted_where_the_equation_scales_with_the
     exact = disol.solve_exact(
         disol.read_case("poisson", WALL, dirichlet="left", source=1, conductivity=2, resolution=24)
     )
-    with np.load("a/true-boundary.npz") as file:
-        assert file["field"] == pytest.approx(exact.field, rel=1e-12)
+    assert load_arrays(Path("a/true-boundary.npz"))["field"] == pytest.approx(exact.field, rel=1e-12)
     # −2 U'' = 1 over 300 mm: 300² / 4; the pixels that networks know hold two columns of nodes.
     assert arrays("a")["exact"].max() == pytest.approx(300**2 / 4, rel=0.15)
     soft = solve(

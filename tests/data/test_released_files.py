@@ -53,7 +53,8 @@ def test_released_frames_of_heat_become_the_second_axis(tmp_path: Path) -> None:
 
 
 def test_the_authors_samples_survive_their_own_layout(released_data: Path, tmp_path: Path) -> None:
-    samples = np.load(released_data / "poisson_published.npz")
+    with np.load(released_data / "poisson_published.npz") as file:
+        samples = dict(file)
     content = {name: torch.from_numpy(samples[name]) for name in ("inputs", "outputs")}
     torch.save(content, tmp_path / "samples.pt")
     arrays = read_released(tmp_path / "samples.pt", "poisson")

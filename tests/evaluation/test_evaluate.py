@@ -185,7 +185,8 @@ def write_samples(path: Path, samples: dict[str, np.ndarray], **changes: object)
 
 
 def test_released_weights_have_their_published_errors_on_the_released_samples(released_data, tmp_path):
-    released = np.load(released_data / "poisson_published.npz")
+    with np.load(released_data / "poisson_published.npz") as file:
+        released = dict(file)
     channels = dict(zip(("domain", "dirichlet", "source"), released["inputs"].swapaxes(0, 1), strict=True))
     samples = {**channels, "pattern": released["outputs"], "amplitude": np.ones(4)}
     path = write_samples(tmp_path / "released.h5", samples)

@@ -38,8 +38,10 @@ def random_inputs(settings):
 
 def test_released_weights_give_the_released_predictions(released_data):
     model = import_published(released_data / "published_poisson.safetensors")
-    inputs = torch.from_numpy(np.load(released_data / "poisson_published.npz")["inputs"])
-    expected = torch.from_numpy(np.load(released_data / "published_poisson_predictions.npz")["prediction"])
+    with np.load(released_data / "poisson_published.npz") as file:
+        inputs = torch.from_numpy(file["inputs"])
+    with np.load(released_data / "published_poisson_predictions.npz") as file:
+        expected = torch.from_numpy(file["prediction"])
     assert model.config == DiSOLConfig()
     with torch.no_grad():
         assert (model(inputs.float()) - expected).abs().max() < 1e-5

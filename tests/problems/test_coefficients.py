@@ -236,7 +236,8 @@ def test_coefficients_are_saved_and_shown(tmp_path):
     found = disol.solve_exact(
         "poisson", **square(16), source=array, diffusion=array, reaction=lambda x, y: x, **PHYSICAL
     )
-    saved = np.load(found.save(tmp_path / "found.npz"))
+    with np.load(found.save(tmp_path / "found.npz")) as file:
+        saved = dict(file)
     assert np.array_equal(saved["diffusion"], array)
     assert saved["reaction"][3, 5] == 5.5 / 16
     assert 'Name="reaction"' in found.save(tmp_path / "found.vtu").read_text(errors="replace")

@@ -290,7 +290,8 @@ def recovered_source(domain, dirichlet, channel, degree=20):
 
 @pytest.mark.parametrize("sample", range(4))
 def test_the_published_conventions_reproduce_the_released_poisson_samples(released_data, sample):
-    released = np.load(released_data / "poisson_published.npz")
+    with np.load(released_data / "poisson_published.npz") as file:
+        released = dict(file)
     domain, dirichlet = released["inputs"][sample, :2] > 0.5
     channel = released["inputs"][sample, 2].astype(float)
     exact = disol.solve_exact(

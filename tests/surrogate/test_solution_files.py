@@ -40,7 +40,8 @@ def read_vtu(path):
 @pytest.mark.parametrize("problem", ["poisson", "elasticity", "heat"])
 def test_npz_files_hold_all_of_a_solution(tmp_path, problem):
     verified = verify(tmp_path, problem)
-    stored = np.load(verified.save(tmp_path / "out" / "case.npz"))
+    with np.load(verified.save(tmp_path / "out" / "case.npz")) as file:
+        stored = dict(file)
     for name in ("pattern", "amplitude", "field", "domain"):
         assert np.array_equal(stored[name], getattr(verified.prediction, name))
     assert np.array_equal(stored["exact"], verified.exact.field)
@@ -153,7 +154,8 @@ def test_other_endings_and_batches_as_vtu_are_one_clear_error(tmp_path):
     with pytest.raises(ValueError, match=r"holds one case, got a batch of 2. Save solution\[0\]"):
         batch.save(tmp_path / "case.vtu")
     assert not list(tmp_path.glob("case*"))
-    assert np.load(batch.save(tmp_path / "cases.npz"))["field"].shape == (2, 1, 16, 16)
+    with np.load(batch.save(tmp_path / "cases.npz")) as file:
+        assert file["field"].shape == (2, 1, 16, 16)
 
 
 def test_a_batch_is_indexed_by_case(tmp_path):
@@ -180,7 +182,8 @@ def test_an_exact_solution_is_saved_by_itself(tmp_path, name):
     solution = verify(tmp_path, "poisson").exact
     written = solution.save(tmp_path / name)
     if name == "solution.npz":
-        stored = np.load(written)
+        with np.load(written) as file:
+            stored = dict(file)
         assert np.array_equal(stored["nodes"], solution.nodes)
         assert np.array_equal(stored["field"], solution.field)
     else:
@@ -198,6 +201,7 @@ def test_endings_may_be_written_large(tmp_path, name):
     written = verified.save(tmp_path / "out" / name)
     assert list((tmp_path / "out").iterdir()) == [written]
     if name == "CASE.NPZ":
-        assert np.array_equal(np.load(written)["field"], verified.prediction.field)
+        with np.load(written) as file:
+            assert np.array_equal(file["field"], verified.prediction.field)
     else:
         assert "u" in read_vtu(written)
