@@ -194,7 +194,7 @@ def test_a_solution_that_is_not_the_known_one_is_a_wrong_answer() -> None:
     patches = (stated.draw_patch(np.random.default_rng(seed)) for seed in range(6))
     for patch in patches:
         stating.check_patch(patch)
-        moved = tuple(replace(field, a=field.a + 1e-3 * (abs(field.a) + 1e-30)) for field in patch.fields)
+        moved = tuple(replace(field, a=field.a + 0.1 * (abs(field.a) + 1e-30)) for field in patch.fields)
         if patch.statement.plate.inside is not None:
             with pytest.raises(WrongAnswer, match="values at points"):
                 stating.check_patch(replace(patch, fields=moved))
