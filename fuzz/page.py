@@ -53,8 +53,8 @@ def told_stated(campaign: Campaign) -> list[str]:
     told = (
         f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`{command}`), under the same limits. "
         f"*Wrong answer* is here also a linear solution that is not found (to {EXACT:g} of a mask, {CONTINUED:g} of "
-        "curves, which cut off slivers), one that does not depend linearly on what drives it or changes with the unit of "
-        f"length (by more than {SAME:g} of a mask, {SAME_CURVES:g} of curves), totals that do not add up to 0, a "
+        "curves, which cut off slivers), one that does not depend linearly on what drives it or changes with the unit "
+        f"of length (by more than {SAME:g} of a mask, {SAME_CURVES:g} of curves), totals that do not add up to 0, a "
         "derivative that is no central difference, a file that is not whole, or a ranking out of order."
     )
     return ["## What can be stated", told, *told_counts(campaign), *told_findings(campaign)]
