@@ -16,6 +16,7 @@ sys.path.append(str(HERE.parent / "benchmarks"))  # scripts, which import each o
 
 from campaign import RESULTS, Campaign
 from report import processor, publish, table
+from stating import CONTINUED, EXACT, SAME, SAME_CURVES
 
 VERDICTS = ("ok", "refused", "traceback", "hang", "memory", "crash", "wrong answer", "outside")
 GENERATORS = {
@@ -51,9 +52,10 @@ def told_stated(campaign: Campaign) -> list[str]:
     command = f"python fuzz/campaign.py --generators {' '.join(STATED)} --out {RESULTS / 'stated.json'}"
     told = (
         f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`{command}`), under the same limits. "
-        "*Wrong answer* is here also a linear solution that is not found, one that does not depend linearly on what "
-        "drives it or changes with the unit of length, totals that do not add up to 0, a derivative that is no central "
-        "difference, a file that is not whole, or a ranking out of order."
+        f"*Wrong answer* is here also a linear solution that is not found (to {EXACT:g} of a mask, {CONTINUED:g} of "
+        "curves, which cut off slivers), one that does not depend linearly on what drives it or changes with the unit "
+        f"of length (by more than {SAME:g} of a mask, {SAME_CURVES:g} of curves), totals that do not add up to 0, a "
+        "derivative that is no central difference, a file that is not whole, or a ranking out of order."
     )
     return ["## What can be stated", told, *told_counts(campaign), *told_findings(campaign)]
 
