@@ -60,8 +60,8 @@ def read_case(
     Under "physical" all that `solve_exact` takes may be given, parts with values ("left=20,right=80+5*y") or as
     mappings, `flux`, `convection`, `size`, materials; x, y and lengths are those of a polygon's own drawing.
 
-    What is not given is drawn with a named or random geometry; where that is the user's own it has a default, and
-    sources and initial fields are 0 if values, fluxes, materials or a size are given. Whoever gives one support gives
+    What is not given is drawn with a named or random geometry, or has a default where that is the user's own; sources
+    and initial fields are 0 if values, fluxes or convection on the boundary are given. Whoever gives one support gives
     all of them, and likewise for forces. The case says in `origin` where each term comes from, and in `notes` what the
     grid does not show of the geometry.
     """
@@ -122,7 +122,7 @@ def _read_all(
             read[term.name], origin[term.name] = np.zeros(loops.mask.shape), _shown(stated[term.name])
             continue
         asked = any(name in texts for name in _with(problem, term))
-        is_zero = isinstance(term.kind, FieldKind) and _is_physical(problem, stated) and term.name not in found.terms
+        is_zero = isinstance(term.kind, FieldKind) and _is_driven(problem, stated)
         text = "zero" if is_zero else texts.get(term.name)
         read[term.name], origin[term.name] = _read_term(term, text, asked, found, loops)
     return read, origin | {name: _shown(value) for name, value in stated.items() if name not in origin}
@@ -153,10 +153,10 @@ def _with(problem: Problem, term: Term) -> list[str]:
     return [*together, "body_force"] if term.kind is FORCE else [term.name]
 
 
-def _is_physical(problem: Problem, stated: Mapping[str, Any]) -> bool:
-    """Tell whether more is given than places where a solution is zero, and fields."""
-    plain = {term.name for term in problem.terms if term.kind is SUPPORT or isinstance(term.kind, FieldKind)}
-    return any(name not in plain or "=" in _shown(value) for name, value in stated.items() if name != "times")
+def _is_driven(problem: Problem, stated: Mapping[str, Any]) -> bool:
+    """Tell whether values, fluxes or exchange on the boundary drive a case, so that it needs no source."""
+    supports = {term.name for term in terms_of_kind(problem.terms, SUPPORT)}
+    return any(name in EXTRA or (name in supports and "=" in _shown(value)) for name, value in stated.items())
 
 
 def shows_on_pixels(problem: Problem, given: Mapping[str, Any]) -> bool:
