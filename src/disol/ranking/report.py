@@ -95,11 +95,13 @@ def _in_one_scale(solutions: list[Solution]) -> list[Panel]:
     last = [frames_of(solution)[-1] for solution in solutions]
     domains = [solution.case.domain for solution in solutions]
     if is_vector(solutions[0].case):
-        lengths = [np.hypot(*field)[domain] for field, domain in zip(last, domains, strict=True)]
-        scale = values_scale(np.concatenate(lengths))
-        factor = min(motion_factor(field) for field in last)
+        sizes = [np.hypot(*field)[domain] for field, domain in zip(last, domains, strict=True)]
+        scale, lengths = values_scale(np.concatenate(sizes)), [each.case.length for each in solutions]
+        # One exaggeration for all, whatever the length of the grid of each.
+        factor = min(motion_factor(field) * length for field, length in zip(last, lengths, strict=True))
         return [
-            deformed_panel("|U|", field, domain, scale, factor) for field, domain in zip(last, domains, strict=True)
+            deformed_panel("|U|", field, domain, scale, factor / length, length)
+            for field, domain, length in zip(last, domains, lengths, strict=True)
         ]
     inside = [field[0][domain] for field, domain in zip(last, domains, strict=True)]
     scale = field_scale(np.concatenate(inside))
