@@ -111,6 +111,11 @@ def test_a_preview_shows_the_outline_and_solves_nothing(solve, wall, monkeypatch
     assert [path.name for path in Path("p").iterdir()] == ["preview.png"]
 
 
+def test_a_preview_of_a_shape_that_ends_in_a_point_leaves_out_that_side(solve):
+    done = solve("--geometry", "arrow+hole", "--preview", "--out", "p")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -53,7 +53,13 @@ def find_part(region: Region, name: str, frame: Frame = Frame()) -> tuple[Arc, .
     """Return the arcs of a part of the boundary, or list the names that there are; points are those of a drawing."""
     asked = name.strip().lower() if isinstance(name, str) else ""
     if asked in SIDES:
-        return _side(region, asked)
+        found = find_side(region, asked)
+        if not found:
+            raise DisolError(
+                f"Nothing of this boundary faces {asked}, to within 45 degrees: it ends in a point there. Use a range "
+                "such as outer:0.1-0.35, or near:X,Y."
+            )
+        return found
     if asked.startswith("near:"):
         return (_nearest(region, asked, frame),)
     curves = name_curves(region.loops)
@@ -77,7 +83,8 @@ def name_arcs(region: Region, arcs: Sequence[Arc]) -> list[str]:
     return found
 
 
-def _side(region: Region, name: str) -> tuple[Arc, ...]:
+def find_side(region: Region, name: str) -> tuple[Arc, ...]:
+    """Return the arcs of a side, none of one that ends in a point."""
     outward = np.array(SIDES[name])
     points = np.concatenate([loop.points for loop in region.loops])
     size, far = np.ptp(points, axis=0), float((points @ outward).max())
@@ -91,13 +98,7 @@ def _side(region: Region, name: str) -> tuple[Arc, ...]:
     if length >= FLAT * float(size @ np.abs(outward[::-1])):
         return tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, lying[number]))
     facing = {number: _facing(loop, outward) for number, loop in outer.items()}
-    found = tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, facing[number]))
-    if not found:
-        raise DisolError(
-            f"Nothing of this boundary faces {name}, to within 45 degrees: it ends in a point there. Use a range such "
-            "as outer:0.1-0.35, or near:X,Y."
-        )
-    return found
+    return tuple(arc for number, loop in outer.items() for arc in _runs(number, loop, facing[number]))
 
 
 def _facing(loop: Curve, outward: Float[np.ndarray, "2"]) -> Edges:

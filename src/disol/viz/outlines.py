@@ -7,7 +7,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from disol.geometry.loops import name_curves
-from disol.geometry.named_parts import SIDES, find_part
+from disol.geometry.named_parts import SIDES, find_side
 from disol.geometry.region import Arc, Region
 from disol.problems import Case
 from disol.viz.cases import heading, require_one
@@ -32,7 +32,7 @@ def plot_outline(case: Case, *, managed: bool = True) -> Figure:
     region, frame = case.region, case.frame
     _fill(axes, case, region)
     for name in SIDES:
-        for number, arc in enumerate(find_part(region, name, frame)):
+        for number, arc in enumerate(find_side(region, name)):
             x, y = frame.to_drawing(_points(region, arc, 200)).T
             axes.plot(x, y, color=SIDE_COLOURS[name], linewidth=4, alpha=0.7, label=None if number else name)
     for name, (number, first) in list(name_curves(region.loops).places.items())[:MOST_NAMED]:
