@@ -80,21 +80,14 @@ def test_results_outlive_settings_that_came_later(tmp_path):
 
 def test_probes_decide_the_learning_rate_of_the_second_column(tmp_path):
     config = made_up_config(tmp_path, "probes.learning_rates=[0.001, 0.003, 0.1]", "seeds=[0]")
-    runs = plan_runs(config, {}, ["unet"])
-    assert [run.name for run in runs] == [
-        "unet-lr0.001-probe",
-        "unet-lr0.003-probe",
-        "unet-lr0.1-probe",
-        "unet-lr0.003-seed0",
-    ]
-    assert runs[0].train_settings.epochs == 5
-    records = {run.name: made_up_record(run, [loss]) for run, loss in zip(runs[:2], (0.2, 0.3), strict=True)}
+    first, *probes = plan_runs(config, {}, ["unet"])
+    assert first.name == "unet-lr0.003-seed0", "models can be compared before any probe has ended"
+    assert [run.name for run in probes] == ["unet-lr0.001-probe", "unet-lr0.003-probe", "unet-lr0.1-probe"]
+    assert probes[0].train_settings.epochs == 5
+    records = {run.name: made_up_record(run, [loss]) for run, loss in zip(probes[:2], (0.2, 0.3), strict=True)}
     assert find_rate(config, records, "unet", "probed") is None
-    records[runs[2].name] = made_up_record(runs[2], [0.1], diverged="The loss must stay finite")
+    records[probes[2].name] = made_up_record(probes[2], [0.1], diverged="The loss must stay finite")
     assert find_rate(config, records, "unet", "probed") == 0.001
-    assert [run.name for run in plan_runs(config, records, ["unet"])][3:] == [
-        "unet-lr0.003-seed0",
-        "unet-lr0.001-seed0",
-    ]
-    records[runs[1].name] = made_up_record(runs[1], [0.05])
-    assert [run.name for run in plan_runs(config, records, ["unet"])][3:] == ["unet-lr0.003-seed0"], "never made twice"
+    assert [run.name for run in plan_runs(config, records, ["unet"])][4:] == ["unet-lr0.001-seed0"]
+    records[probes[1].name] = made_up_record(probes[1], [0.05])
+    assert plan_runs(config, records, ["unet"]) == [first, *probes], "never made twice"

@@ -114,18 +114,20 @@ class Places:
 
 
 def plan_runs(config: ComparisonConfig, records: Mapping[str, RunRecord], labels: Iterable[str]) -> list[PlannedRun]:
-    """List the runs of some models, probes first; those at learning rates that no probes have found yet are not known.
+    """List the runs of some models; those at learning rates that no probes have found yet are not known.
 
-    Runs of the first seed come before those of the second: what is finished can be compared early.
+    All models at the learning rate that they share come first, then probes, then the others, and those of the first
+    seed before those of the second: what is finished can be compared early.
     """
-    known, chosen = [], list(labels)
+    chosen = list(labels)
+    known = [PlannedRun(config, label, config.seeds[0], config.train_settings.learning_rate) for label in chosen]
     for label in chosen:
         known += list_probes(config, label)
     for seed in config.seeds:
         for label in chosen:
             rates = [find_rate(config, records, label, column) for column in list_columns(config)]
-            known += [PlannedRun(config, label, seed, rate) for rate in dict.fromkeys(rates) if rate is not None]
-    return known
+            known += [PlannedRun(config, label, seed, rate) for rate in rates if rate is not None]
+    return list({run.name: run for run in known}.values())
 
 
 def list_columns(config: ComparisonConfig) -> tuple[str, ...]:

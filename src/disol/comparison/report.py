@@ -62,7 +62,7 @@ def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
     config, records = comparison.config, comparison.records
     paragraphs = [f"# {config.name}", _describe(config)]
     if comparison.unfinished:
-        paragraphs.append(f"**Not finished**: {', '.join(comparison.unfinished)}.")
+        paragraphs.append(f"**Not finished**: {_list_unfinished(comparison)}.")
     for column in list_columns(config):
         rows = list_rows(config, records, column)
         if rows:
@@ -76,6 +76,14 @@ def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
             paragraphs += [f"![{caption}]({name})", f"*{caption}.*"]
     filled = [text if "\n" in text or text[0] in "#|!" else textwrap.fill(text, WIDTH) for text in paragraphs]
     return "\n\n".join(filled) + "\n"
+
+
+def _list_unfinished(comparison: Comparison) -> str:
+    """Name the runs that are still to be made; of probes, which are many, only tell how many."""
+    probes = {run.name for entry in comparison.config.models for run in list_probes(comparison.config, entry.label)}
+    runs = [name for name in comparison.unfinished if name not in probes]
+    left = len(comparison.unfinished) - len(runs)
+    return ", ".join([*runs, *([f"{left} of {len(probes)} probes of learning rates"] if left else [])])
 
 
 def comparison_table(comparison: Comparison) -> "Table":
