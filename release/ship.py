@@ -40,7 +40,7 @@ DPI = 100
 def ship(options: argparse.Namespace) -> Path:
     """Measure the model of a run and write everything that belongs to it."""
     require_name(options.name)
-    run = load_finished(options.run)
+    run = load_finished(options.run, options.stopped)
     require_other_seed(options.tests, run.metrics["run"]["data.seed"])
     run, records = joined(run, read_history(options.run), options.after)
     shipped = replace(run, network=rounded(run.network))
@@ -86,14 +86,20 @@ def require_name(name: str) -> None:
         raise DisolError(f"A name has small letters, digits and single hyphens, got {name!r}.")
 
 
-def load_finished(folder: Path) -> Checkpoint:
-    """Load the best model of a run that has come to its end."""
+def load_finished(folder: Path, stopped: bool = False) -> Checkpoint:
+    """Load the best model of a run that has come to its end, or of one that is known to have been stopped before."""
     run = load_checkpoint(folder)
     if run.predicts != "pattern":
         raise DisolError(f"A shipped model predicts patterns, but {folder} the {run.predicts}.")
-    if not run.metrics.get("finished"):
-        raise DisolError(f"{folder} must be a finished run, but is not. Continue it with disol train --resume.")
-    return run
+    if run.metrics.get("finished"):
+        return run
+    if not stopped:
+        raise DisolError(
+            f"{folder} must be a finished run, but is not. Continue it with disol train --resume, or ship its best "
+            "model with --stopped."
+        )
+    last = read_history(folder)[-1]
+    return replace(run, metrics={**run.metrics, "epochs": last.epoch, "seconds": last.seconds, "stopped": True})
 
 
 def joined(run: Checkpoint, records: list[EpochRecord], after: Path | None) -> tuple[Checkpoint, list[EpochRecord]]:
@@ -195,6 +201,7 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the folder of a finished run")
+    parser.add_argument("--stopped", action="store_true", help="ship the best model of a run that was stopped early")
     parser.add_argument("--after", type=Path, help="the run whose weights it began with, to be told as its first part")
     parser.add_argument("--name", required=True, help="what the model is loaded by")
     parser.add_argument(

@@ -67,9 +67,18 @@ def training_sentence(metrics: dict[str, Any]) -> str:
         f"Trained on {run['data.num_cases']:,} cases (seed {run['data.seed']}, four fifths of them for training) with "
         f"the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s on {cost['trained_on']} "
         f"from start to end, {cost['cases_per_second']:,.0f} cases per second in the median epoch. "
-        f"{start_sentence(metrics)}"
+        f"{start_sentence(metrics)}{stop_sentence(metrics)}"
         f"Kept is epoch {metrics['epoch']}, with a validation `grid_mae` of {number(metrics['validation_loss'])}."
     )
+
+
+def stop_sentence(metrics: dict[str, Any]) -> str:
+    """Say that a run was stopped, where it was: its learning rate had not come to its end."""
+    if not metrics.get("stopped"):
+        return ""
+    minutes = metrics["run"]["minutes"]
+    asked = f"the {60 * minutes:.0f} s" if minutes else f"the {metrics['run']['train.epochs']} epochs"
+    return f"It was stopped before the end of {asked} that its schedule was made for. "
 
 
 def start_sentence(metrics: dict[str, Any]) -> str:

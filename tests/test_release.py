@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -314,6 +315,19 @@ def test_an_unfinished_run_is_refused(tmp_path):
         ship.load_finished(tmp_path)
 
 
+def test_a_run_that_was_stopped_is_shipped_if_that_is_said_and_its_card_says_so(release, tmp_path):
+    run = Path(shutil.copytree(release / "trained" / "poisson" / "run", tmp_path / "run"))
+    finished = load_checkpoint(run)
+    told = {name: value for name, value in finished.metrics.items() if name not in ("finished", "epochs", "seconds")}
+    save_checkpoint(run, finished.network, finished.problem, resolution=SIDE, metrics=told)
+    with pytest.raises(ValueError, match="finished run"):
+        ship.load_finished(run)
+    stopped = ship.load_finished(run, stopped=True)
+    assert (stopped.metrics["epochs"], stopped.metrics["stopped"]) == (2, True)
+    sentence = training_sentence({**stopped.metrics, "cost": ship.cost_of(stopped, read_history(run), "a machine")})
+    assert "It was stopped before the end of the 2 epochs that its schedule was made for." in sentence
+
+
 def test_a_case_that_is_not_that_of_its_file_is_noticed(release):
     model = disol.load(release / "models" / "poisson", device="cpu")
     case = disol.draw("poisson", seed=1, resolution=SIDE, conventions="paper")
@@ -406,6 +420,10 @@ def test_the_pages_about_the_models_of_the_package_are_up_to_date():
     results.main(["--check"])
 
 
-def test_the_models_of_the_package_are_small():
-    sizes = [path.stat().st_size for path in PRETRAINED.rglob("*") if path.is_file()]
-    assert 0 < sum(sizes) < MOST_BYTES
+def test_the_package_with_its_models_is_small(tmp_path):
+    packed = tmp_path / "disol.whl"  # what is downloaded: code and models, compressed as a wheel is
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in Path(disol.__file__).parent.rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                archive.write(path)
+    assert 10**6 < packed.stat().st_size < MOST_BYTES
