@@ -1,5 +1,6 @@
 """What the documents show is so: examples run, numbers are those of the package, links lead somewhere."""
 
+import json
 import re
 import sys
 import textwrap
@@ -74,6 +75,18 @@ def test_the_numbers_of_the_equations_are_those_that_are_solved(name):
     assert equation.replace("·", " · ").split() == problem.equation.partition(", σ")[0].split()
     assert (int(grid), inputs) == (problem.resolution, ", ".join(problem.channels))
     assert numbers(told) == ([] if name == "poisson" else expected[:2] if name == "heat" else expected)
+
+
+def test_the_networks_that_are_compared_have_the_errors_that_were_found():
+    found = json.loads((ROOT / "docs" / "comparisons" / "poisson" / "comparison.json").read_text())
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("### Which network?")[2]
+    for network in found["columns"]["shared"]:
+        told = next(line for line in text.splitlines() if line.startswith(f"| `{network['label']}`")).split("|")[2:-1]
+        errors = [
+            100 * network["tests"][name]["errors"]["rel_l2"]["mean"] for name in ("id", "all", "shapes", "released")
+        ]
+        expected = [f"{network['parameters'] / 1e6:.3f} M", *(f"{error:#.2g}".rstrip(".") + " %" for error in errors)]
+        assert [each.strip() for each in told] == expected
 
 
 def code_of(page: str) -> Iterator[tuple[int, str]]:
