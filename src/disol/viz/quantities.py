@@ -42,7 +42,8 @@ def plot_quantity(solution: Solution, name: str, *, managed: bool = True) -> Fig
     for place in choose_times(len(times)):
         after = "" if times[place] is None else f", t = {times[place]:g} s"
         rows.append([Panel(f"{panel.title}{after}", panel.draw) for panel in _panels(name, frames, place, domain)])
-    title = f"{heading(solution.case)}{GAP}{name.replace('_', ' ')}"
+    # One panel is titled by its name already.
+    title = heading(solution.case) + (f"{GAP}{name}" if len(rows[0]) > 1 else "")
     return draw_panels(rows, title, side=WIDE if len(rows[0]) == 1 else PANEL, managed=managed)
 
 
