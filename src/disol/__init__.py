@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from disol import nn as nn
     from disol import problems as problems
     from disol import ranking as ranking
+    from disol import solutions as solutions
     from disol import solvers as solvers
     from disol import surrogate as surrogate
     from disol import training as training
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from disol.problems import PROBLEMS as PROBLEMS
     from disol.problems import Case as Case
     from disol.problems import Problem as Problem
-    from disol.problems import Solution as Solution
     from disol.problems import draw as draw
     from disol.problems import read_case as read_case
-    from disol.problems import solve_adjoint as solve_adjoint
-    from disol.problems import solve_exact as solve_exact
-    from disol.problems import system as system
     from disol.ranking import Ranking as Ranking
     from disol.ranking import rank as rank
+    from disol.solutions import Solution as Solution
+    from disol.solutions import solve_adjoint as solve_adjoint
+    from disol.solutions import solve_exact as solve_exact
+    from disol.solutions import system as system
     from disol.surrogate import Surrogate as Surrogate
     from disol.surrogate import Verification as Verification
     from disol.surrogate import load as load
@@ -48,13 +49,13 @@ PUBLIC_NAMES = {
     "PROBLEMS": "disol.problems",
     "Case": "disol.problems",
     "Problem": "disol.problems",
-    "Solution": "disol.problems",
+    "Solution": "disol.solutions",
     "draw": "disol.problems",
     "read_case": "disol.problems",
-    "solve_exact": "disol.problems",
-    "solve_adjoint": "disol.problems",
+    "solve_exact": "disol.solutions",
+    "solve_adjoint": "disol.solutions",
     "solve_differentiable": "disol.differentiable",
-    "system": "disol.problems",
+    "system": "disol.solutions",
     "Ranking": "disol.ranking",
     "rank": "disol.ranking",
     "CaseDataset": "disol.data",
@@ -81,6 +82,7 @@ SUBPACKAGES = (
     "nn",
     "problems",
     "ranking",
+    "solutions",
     "solvers",
     "surrogate",
     "training",

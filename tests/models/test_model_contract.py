@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from disol.models import MODELS, create_model, describe_model, list_models, load_checkpoint, save_checkpoint
-from disol.problems import PROBLEMS, draw, solve_exact
+from disol.problems import PROBLEMS, draw
+from disol.solutions import solve_exact
 
 SMALL = {
     "disol": {"width": 8, "depth": 3, "head_width": 8},

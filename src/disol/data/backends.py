@@ -17,8 +17,9 @@ from disol.data.packing import get_encodings
 from disol.data.recipe import Recipe
 from disol.errors import DisolError
 from disol.fem import System
-from disol.problems import Case, Solution, solve_exact
-from disol.problems.solve import find_gpu, to_fields
+from disol.problems import Case
+from disol.solutions import Solution, solve_exact
+from disol.solutions.solve import find_gpu, to_fields
 
 
 def solve_cases(recipe: Recipe, cases: range) -> Arrays:

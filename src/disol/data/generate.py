@@ -26,10 +26,11 @@ from disol.data.store import StoreWriter, create_store, resume_store
 from disol.data.workers import in_order, usable_cores
 from disol.errors import DisolError
 from disol.grid import Grid
-from disol.problems import Case, Problem, solve_exact
+from disol.problems import Case, Problem
 from disol.problems.conventions import Conventions
 from disol.problems.distribution import Shift
 from disol.problems.table import find_conventions, find_problem
+from disol.solutions import solve_exact
 
 _LARGEST_PIECE = 8  # cases a worker takes at once
 _OWN_CHUNK = 64  # cases of one's own written at once

@@ -20,10 +20,11 @@ from torch import Tensor
 from disol.errors import DisolError
 from disol.fem import System
 from disol.grid import node_means, pixel_means
-from disol.problems import Case, Problem, Solution
+from disol.problems import Case, Problem
 from disol.problems.case import naming_the_case
 from disol.problems.normalisation import Normalisation
-from disol.problems.solve import cases_at_once, gather
+from disol.solutions import Solution
+from disol.solutions.solve import cases_at_once, gather
 from disol.solvers import from_system
 from disol.solvers.operator import on_device
 from disol.surrogate.components import split_loads

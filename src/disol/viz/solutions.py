@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 
 from disol._files import as_path, written_whole
 from disol.errors import DisolError
-from disol.problems import Case, Solution
+from disol.problems import Case
 from disol.problems.problem import component_of
+from disol.solutions import Solution
 from disol.viz.cases import (
     given_panels,
     given_values,

@@ -11,7 +11,7 @@ from disol.fem.cut_system import CutSolution
 from disol.fem.recovery import boundary_flux
 from disol.geometry.loops import name_curves
 from disol.problems.case import Case
-from disol.problems.quantities import combine
+from disol.solutions.quantities import combine
 
 
 @dataclass(frozen=True, eq=False)

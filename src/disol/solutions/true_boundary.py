@@ -24,7 +24,7 @@ from disol.grid import Grid
 from disol.problems.case import Case
 from disol.problems.conditions import Stated, components_of
 from disol.problems.problem import Markers, TransientProblem
-from disol.problems.solution import Solution
+from disol.solutions.solution import Solution
 
 
 def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -> CutSystem:

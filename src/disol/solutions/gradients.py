@@ -25,8 +25,8 @@ from disol.geometry.pieces import add_up
 from disol.problems.case import Case
 from disol.problems.coefficients import Coefficient, with_neighbours
 from disol.problems.problem import TransientProblem
-from disol.problems.solution import Solution
-from disol.problems.true_boundary import cut_system
+from disol.solutions.solution import Solution
+from disol.solutions.true_boundary import cut_system
 
 STEP = 3e-5  # of central differences, relative
 Pixels = Float[np.ndarray, "height width"]

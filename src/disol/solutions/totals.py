@@ -28,8 +28,8 @@ from disol.grid import nodes_touching
 from disol.problems.case import Case
 from disol.problems.conditions import pixels_along
 from disol.problems.problem import component_of
-from disol.problems.quantities import energy_matrix
-from disol.problems.true_boundary import state
+from disol.solutions.quantities import energy_matrix
+from disol.solutions.true_boundary import state
 
 # By time, of which a steady problem has one, and component.
 Values = Float[np.ndarray, "frame component"]
