@@ -14,9 +14,9 @@ import torch
 
 import disol
 from disol._arrays import copy_to_host
+from disol.cases import Case
 from disol.data import CaseDataset, generate
 from disol.fem import System
-from disol.problems import Case
 from disol.solvers import solve_systems
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     __version__: str
+    from disol import cases as cases
     from disol import comparison as comparison
     from disol import data as data
     from disol import evaluation as evaluation
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from disol import surrogate as surrogate
     from disol import training as training
     from disol import viz as viz
+    from disol.cases import Case as Case
+    from disol.cases import draw as draw
+    from disol.cases import read_case as read_case
     from disol.comparison.compare import compare as compare
     from disol.data import CaseDataset as CaseDataset
     from disol.data.generate import generate as generate
@@ -29,10 +33,7 @@ if TYPE_CHECKING:
     from disol.models import create_model as create_model
     from disol.models.pretrained import list_pretrained as list_pretrained
     from disol.problems import PROBLEMS as PROBLEMS
-    from disol.problems import Case as Case
     from disol.problems import Problem as Problem
-    from disol.problems import draw as draw
-    from disol.problems import read_case as read_case
     from disol.ranking import Ranking as Ranking
     from disol.ranking import rank as rank
     from disol.solutions import Solution as Solution
@@ -47,11 +48,11 @@ if TYPE_CHECKING:
 # Where each public name lives. They are imported on first use, so that `import disol` is quick and needs no torch.
 PUBLIC_NAMES = {
     "PROBLEMS": "disol.problems",
-    "Case": "disol.problems",
+    "Case": "disol.cases",
     "Problem": "disol.problems",
     "Solution": "disol.solutions",
-    "draw": "disol.problems",
-    "read_case": "disol.problems",
+    "draw": "disol.cases",
+    "read_case": "disol.cases",
     "solve_exact": "disol.solutions",
     "solve_adjoint": "disol.solutions",
     "solve_differentiable": "disol.differentiable",
@@ -73,6 +74,7 @@ PUBLIC_NAMES = {
 }
 
 SUBPACKAGES = (
+    "cases",
     "comparison",
     "data",
     "evaluation",

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from disol.cases import draw
 from disol.models import MODELS, create_model, describe_model, list_models, load_checkpoint, save_checkpoint
-from disol.problems import PROBLEMS, draw
+from disol.problems import PROBLEMS
 from disol.solutions import solve_exact
 
 SMALL = {

@@ -6,7 +6,7 @@ import torch
 
 import disol
 from disol._arrays import to_numpy
-from disol.problems import Case
+from disol.cases import Case
 from disol.solutions.solve import COPIES, cases_at_once, solve_case, solve_here, solve_there
 from disol.solvers.memory import USABLE
 

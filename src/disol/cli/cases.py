@@ -64,7 +64,7 @@ def draw(
         raise DisolError(f"--out must end in .npz, {', '.join(PICTURES)}, got {str(out)!r}.")
     import numpy as np
 
-    from disol.problems import Case
+    from disol.cases import Case
     from disol.solutions import solve_exact
 
     started = time.perf_counter()

@@ -11,7 +11,7 @@ from disol.errors import DisolError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from disol.problems import Case
+    from disol.cases import Case
     from disol.solutions import Solution
     from disol.surrogate import Surrogate, Verification
 

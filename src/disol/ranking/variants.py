@@ -11,9 +11,9 @@ import numpy as np
 
 from disol import _checks as checks
 from disol._progress import shown_progress
+from disol.cases.case import Case
 from disol.data.workers import in_order, usable_cores
 from disol.errors import DisolError
-from disol.problems.case import Case
 from disol.ranking.measures import Measure, describe_measure, find_measure, measure
 from disol.ranking.results import Ranked, Ranking, Variant
 from disol.solutions.solution import Solution

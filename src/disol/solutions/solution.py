@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from disol._arrays import Array, is_tensor, to_numpy
+from disol.cases.case import Case
 from disol.errors import DisolError
 from disol.fem.cut_system import CutSolution
 from disol.fem.pixel_field import PixelField
 from disol.grid import node_means
-from disol.problems.case import Case
 from disol.problems.normalisation import Normalisation
 from disol.problems.problem import Problem
 from disol.solutions import quantities

@@ -20,11 +20,11 @@ from xml.etree import ElementTree
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from disol.cases.case import Case
 from disol.fem.cut_forms import corner_functions
 from disol.fem.cut_system import CutField, CutSolution
 from disol.geometry.cell_polygons import Polygons, cell_polygons
 from disol.grid import CORNERS, nodes_touching
-from disol.problems.case import Case
 from disol.problems.coefficients import nearest
 from disol.solutions.quantities import DiscreteField
 

@@ -12,10 +12,11 @@ from torch import nn
 from disol import _checks as checks
 from disol._arrays import to_device
 from disol._terms import ChannelLayout
+from disol.cases import Case
+from disol.cases.case import CaseData
 from disol.errors import DisolError
 from disol.models import Checkpoint
-from disol.problems import Case, Problem
-from disol.problems.case import CaseData
+from disol.problems import Problem
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import Normalisation
 from disol.solutions import Solution

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from disol.cases import Case
+from disol.cases.case import naming_the_case
 from disol.evaluation.metrics import ratio
-from disol.problems import Case
-from disol.problems.case import naming_the_case
 from disol.problems.normalisation import Normalisation
 from disol.solutions import Solution
 from disol.solutions.saving import save

@@ -10,12 +10,12 @@ from jaxtyping import Bool
 from disol import _checks as checks
 from disol._arrays import Array, to_device
 from disol._terms import FORCE, SOURCE, SUPPORT, TIMES, FieldKind, Kind
+from disol.cases.batches import require_one_count
+from disol.cases.conditions import VALUES, split_conditions
 from disol.errors import DisolError
 from disol.fields import is_function, read_expression
 from disol.geometry.frame import Frame
-from disol.problems.batches import require_one_count
 from disol.problems.coefficients import read_number, split
-from disol.problems.conditions import VALUES, split_conditions
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, Terms
 

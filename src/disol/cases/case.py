@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike
 from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
 from disol._terms import FORCE, TIMES, ChannelLayout
+from disol.cases.batches import split_cases
+from disol.cases.conditions import VALUES, Stated, mark_pixels, read_conditions, read_values, require_apart
+from disol.cases.given import Given, check_term, read_terms
 from disol.errors import DisolError, shown
 from disol.fem import ELEMENTS, System
 from disol.fem.rounding import naming_case
@@ -22,12 +25,9 @@ from disol.geometry import Geometry, Raster
 from disol.geometry.frame import Frame
 from disol.geometry.region import Region
 from disol.grid import Grid
-from disol.problems.batches import split_cases
-from disol.problems.conditions import VALUES, Stated, mark_pixels, read_conditions, read_values, require_apart
 from disol.problems.conventions import PHYSICAL, Conventions
 from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
 from disol.problems.drawing import draw_terms, random_stream
-from disol.problems.given import Given, check_term, read_terms
 from disol.problems.problem import Markers, Problem, Terms
 from disol.problems.table import find, find_conventions, find_problem
 
