@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from disol import cases as cases
     from disol import comparison as comparison
     from disol import data as data
+    from disol import distributions as distributions
     from disol import evaluation as evaluation
     from disol import fem as fem
     from disol import geometry as geometry
@@ -77,6 +78,7 @@ SUBPACKAGES = (
     "cases",
     "comparison",
     "data",
+    "distributions",
     "evaluation",
     "fem",
     "geometry",

@@ -17,6 +17,8 @@ from disol._terms import FORCE, TIMES, ChannelLayout
 from disol.cases.batches import split_cases
 from disol.cases.conditions import VALUES, Stated, mark_pixels, read_conditions, read_values, require_apart
 from disol.cases.given import Given, check_term, read_terms
+from disol.distributions.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
+from disol.distributions.drawing import draw_terms, random_stream
 from disol.errors import DisolError, shown
 from disol.fem import ELEMENTS, System
 from disol.fem.rounding import naming_case
@@ -26,8 +28,6 @@ from disol.geometry.frame import Frame
 from disol.geometry.region import Region
 from disol.grid import Grid
 from disol.problems.conventions import PHYSICAL, Conventions
-from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
-from disol.problems.drawing import draw_terms, random_stream
 from disol.problems.problem import Markers, Problem, Terms
 from disol.problems.table import find, find_conventions, find_problem
 

@@ -25,11 +25,11 @@ from disol.data.packing import get_encodings
 from disol.data.recipe import Recipe, read_recipe
 from disol.data.store import StoreWriter, create_store, resume_store
 from disol.data.workers import in_order, usable_cores
+from disol.distributions.distribution import Shift
 from disol.errors import DisolError
 from disol.grid import Grid
 from disol.problems import Problem
 from disol.problems.conventions import Conventions
-from disol.problems.distribution import Shift
 from disol.problems.table import find_conventions, find_problem
 from disol.solutions import solve_exact
 

@@ -1,4 +1,4 @@
-"""One value per PDE, and what its cases are drawn from.
+"""The equations, one value per PDE.
 
 Names are imported on first use, so that a misspelt one is told before NumPy and SciPy are imported.
 """
