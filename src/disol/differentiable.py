@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from disol._arrays import is_tensor
-from disol.cases.case import Case, CaseData
+from disol.cases.case import Case
+from disol.cases.given import CaseData
 from disol.errors import DisolError
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem

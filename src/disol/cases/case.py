@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
-from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
@@ -33,50 +32,6 @@ from disol.problems.table import find, find_conventions, find_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# One value per pixel, [height, width] or [batch, height, width], as an array, a tensor or nested lists.
-# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}, or as text "left=20".
-Pixels = ArrayLike | Mapping[str, Any] | str
-# Of sources also a number, a formula, a function f(x, y), or one for each case.
-FieldLike = ArrayLike | Callable[..., Any] | Sequence[Callable[..., Any]]
-
-# A number, one for each pixel, or a function f(x, y); of a velocity a pair of them, of a tensor two times two.
-CoefficientLike = ArrayLike | Callable[..., Any]
-
-
-class CaseData(TypedDict, total=False):
-    """Terms and numbers of the problems of this package, as functions that take a case take them by name."""
-
-    domain: Pixels
-    dirichlet: Pixels
-    dirichlet_values: ArrayLike
-    source: FieldLike
-    initial: FieldLike
-    fix_x: Pixels
-    fix_x_values: ArrayLike
-    fix_y: Pixels
-    fix_y_values: ArrayLike
-    force_x: Pixels
-    force_y: Pixels
-    flux: Mapping[str, Any] | str
-    convection: Mapping[str, Any] | str
-    size: float
-    plane: str
-    times: Sequence[float]
-    diffusion: CoefficientLike
-    velocity: CoefficientLike
-    reaction: CoefficientLike
-    conductivity: CoefficientLike
-    density: CoefficientLike
-    capacity: CoefficientLike
-    young: CoefficientLike
-    poisson_ratio: CoefficientLike
-    body_force: CoefficientLike
-    time_scale: float
-    source_strength: float
-    steps_per_frame: int
-    time_step: float
-
 
 SMALLEST_RESOLUTION = 16
 LARGEST_RESOLUTION = 4096  # 17 million pixels, more than a direct solver has memory for

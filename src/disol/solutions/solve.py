@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, copy_to_host, is_tensor, to_device
-from disol.cases.case import Case, CaseData, CoefficientLike, FieldLike, Pixels, naming_the_case
+from disol.cases.case import Case, naming_the_case
+from disol.cases.given import CaseData, CoefficientLike, FieldLike, Pixels
 from disol.errors import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System
 from disol.fem.cut_system import CutSolution, CutSystem

@@ -13,7 +13,7 @@ from disol import _checks as checks
 from disol._arrays import to_device
 from disol._terms import ChannelLayout
 from disol.cases import Case
-from disol.cases.case import CaseData
+from disol.cases.given import CaseData
 from disol.errors import DisolError
 from disol.models import Checkpoint
 from disol.problems import Problem
