@@ -21,7 +21,7 @@ from convergence_chart import write_chart
 from cut_references import REFERENCES, Reference
 from disol.geometry import Arc
 from disol.geometry.boundary import trace_boundary
-from disol.problems.true_boundary import solve_frames
+from disol.solutions.true_boundary import solve_frames
 from report import processor, publish, table
 
 Points = Float[np.ndarray, " point"]

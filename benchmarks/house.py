@@ -19,9 +19,10 @@ definition        a function or class of a module, or a method or class of a cla
                   and is no `__name__`; used once if its name occurs once outside of it, imports and strings not counted
 top-level name    a function, class or assigned name of a module that is no `__name__`; private if it, its module or a
                   folder on the way begins with an underscore
-problem check     an `isinstance`, `issubclass` or class pattern outside `problems` that names a class derived from
-                  `Problem`; to ask for `Problem` itself is to check an argument
-channel file      outside `problems` and `_terms`, with a string, docstrings excepted, that is the name of a channel or
+problem check     an `isinstance`, `issubclass` or class pattern that names a class derived from `Problem`, outside the
+                  rooms that pose cases and solve them, of which older versions have only `problems`; to ask for
+                  `Problem` itself is to check an argument
+channel file      outside these rooms and `_terms`, with a string, docstrings excepted, that is the name of a channel or
                   how one begins (`force_`); special, if the channel is not one of domain, time and times
 """
 
@@ -50,6 +51,7 @@ COMMAND = "solve"
 COMMON = {"domain", "time", "times"}
 CHANNELS = {*COMMON, "dirichlet", "source", "initial", "fix_x", "fix_y", "force_x", "force_y"}
 BEGINNINGS = {name[: name.index("_") + 1] for name in CHANNELS if "_" in name}
+POSING = {"problems", "distributions", "cases", "solutions"}  # rooms that pose cases and solve them
 IMPORTS = 3  # of which the quickest counts
 
 Trees = dict[str, ast.Module]  # by path below the package
@@ -226,7 +228,7 @@ def read_text(texts: dict[str, str]) -> Text:
         lines[room_of(path) if "/" in path else "single modules"] += len(text.splitlines())
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    outside = {path: tree for path, tree in trees.items() if room_of(path) != "problems"}
+    outside = {path: tree for path, tree in trees.items() if room_of(path) not in POSING}
     named = {path: channels_in(tree) for path, tree in outside.items() if room_of(path) != "_terms"}
     classes = problem_classes(trees)
     checks = {path: sum(checks_class(node, classes) for node in ast.walk(tree)) for path, tree in outside.items()}

@@ -12,7 +12,7 @@ import disol
 from cut_references import cylinder
 from disol.fem.cut_system import discretise
 from disol.grid import Grid
-from disol.problems.true_boundary import solve_frames
+from disol.solutions.true_boundary import solve_frames
 from report import processor, publish, table
 
 RATIOS = (0.3, 0.4, 0.45, 0.47, 0.49, 0.499)

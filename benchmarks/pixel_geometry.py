@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import disol
-from disol.problems.true_boundary import solve_finer
+from disol.solutions.true_boundary import solve_finer
 from report import publish, table
 
 FINER = 4

@@ -16,7 +16,7 @@ from disol.geometry import Raster, draw_geometry
 from disol.geometry.shapes import OUTLINES
 from disol.grid import Grid
 from disol.problems.problem import TRAINED_UNTIL
-from disol.problems.true_boundary import solve_frames
+from disol.solutions.true_boundary import solve_frames
 from disol.viz.cases import find_markings, given_values, is_marker
 from disol.viz.panels import BLANK, Panel, draw_panels, field_scale, mark_pixels, show_domain, show_field
 

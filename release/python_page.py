@@ -28,6 +28,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "python.md"
 SHOWN = {"disol": ("Case", "Solution", "Surrogate", "Verification", "Problem", "Ranking"), "fem": ("LinearSystem",)}
 LISTED = (
     "problems",
+    "distributions",
     "data",
     "models",
     "training",
@@ -38,7 +39,7 @@ LISTED = (
     "viz",
     "fem",
     "solvers",
-)  # subpackages
+)  # subpackages that have more names than `disol` has of them
 MEANT = re.compile(r"(\w+)\s{2,}(\S.*)")  # a line of a docstring about one field
 STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 PLAIN = (bool, int, float, str, type(None))

@@ -14,9 +14,9 @@ import torch
 
 import disol
 from disol._arrays import copy_to_host
+from disol.cases import Case
 from disol.data import CaseDataset, generate
 from disol.fem import System
-from disol.problems import Case
 from disol.solvers import solve_systems
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
@@ -203,7 +203,7 @@ def test_generation_on_a_gpu_gives_the_cases_of_a_cpu(tmp_path: Path, problem):
 
 def set_few_unknowns(monkeypatch, number: int) -> None:
     """Let a GPU solve what has more unknowns than that."""
-    monkeypatch.setattr("disol.problems.solve.FEW_UNKNOWNS", {"steady": number, "transient": number})
+    monkeypatch.setattr("disol.solutions.solve.FEW_UNKNOWNS", {"steady": number, "transient": number})
 
 
 @pytest.mark.parametrize("few_unknowns", [0, 10**9], ids=["solved-on-the-gpu", "solved-on-its-cpu"])

@@ -41,7 +41,7 @@ def test_public_names_are_few_listed_and_importable():
 
 def test_subpackages_need_no_import_of_their_own():
     program = (
-        "import sys, disol; assert disol.problems.draw is disol.draw and 'torch' not in sys.modules\n"
+        "import sys, disol; assert disol.cases.draw is disol.draw and 'torch' not in sys.modules\n"
         "assert callable(disol.models.import_published)\n"
         "for name in disol.SUBPACKAGES: assert getattr(disol, name).__name__ == 'disol.' + name and name in dir(disol)"
     )

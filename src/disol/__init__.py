@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     __version__: str
+    from disol import cases as cases
     from disol import comparison as comparison
     from disol import data as data
+    from disol import distributions as distributions
     from disol import evaluation as evaluation
     from disol import fem as fem
     from disol import geometry as geometry
@@ -14,10 +16,14 @@ if TYPE_CHECKING:
     from disol import nn as nn
     from disol import problems as problems
     from disol import ranking as ranking
+    from disol import solutions as solutions
     from disol import solvers as solvers
     from disol import surrogate as surrogate
     from disol import training as training
     from disol import viz as viz
+    from disol.cases import Case as Case
+    from disol.cases import draw as draw
+    from disol.cases import read_case as read_case
     from disol.comparison.compare import compare as compare
     from disol.data import CaseDataset as CaseDataset
     from disol.data.generate import generate as generate
@@ -28,16 +34,13 @@ if TYPE_CHECKING:
     from disol.models import create_model as create_model
     from disol.models.pretrained import list_pretrained as list_pretrained
     from disol.problems import PROBLEMS as PROBLEMS
-    from disol.problems import Case as Case
     from disol.problems import Problem as Problem
-    from disol.problems import Solution as Solution
-    from disol.problems import draw as draw
-    from disol.problems import read_case as read_case
-    from disol.problems import solve_adjoint as solve_adjoint
-    from disol.problems import solve_exact as solve_exact
-    from disol.problems import system as system
     from disol.ranking import Ranking as Ranking
     from disol.ranking import rank as rank
+    from disol.solutions import Solution as Solution
+    from disol.solutions import solve_adjoint as solve_adjoint
+    from disol.solutions import solve_exact as solve_exact
+    from disol.solutions import system as system
     from disol.surrogate import Surrogate as Surrogate
     from disol.surrogate import Verification as Verification
     from disol.surrogate import load as load
@@ -46,15 +49,15 @@ if TYPE_CHECKING:
 # Where each public name lives. They are imported on first use, so that `import disol` is quick and needs no torch.
 PUBLIC_NAMES = {
     "PROBLEMS": "disol.problems",
-    "Case": "disol.problems",
+    "Case": "disol.cases",
     "Problem": "disol.problems",
-    "Solution": "disol.problems",
-    "draw": "disol.problems",
-    "read_case": "disol.problems",
-    "solve_exact": "disol.problems",
-    "solve_adjoint": "disol.problems",
+    "Solution": "disol.solutions",
+    "draw": "disol.cases",
+    "read_case": "disol.cases",
+    "solve_exact": "disol.solutions",
+    "solve_adjoint": "disol.solutions",
     "solve_differentiable": "disol.differentiable",
-    "system": "disol.problems",
+    "system": "disol.solutions",
     "Ranking": "disol.ranking",
     "rank": "disol.ranking",
     "CaseDataset": "disol.data",
@@ -72,8 +75,10 @@ PUBLIC_NAMES = {
 }
 
 SUBPACKAGES = (
+    "cases",
     "comparison",
     "data",
+    "distributions",
     "evaluation",
     "fem",
     "geometry",
@@ -81,6 +86,7 @@ SUBPACKAGES = (
     "nn",
     "problems",
     "ranking",
+    "solutions",
     "solvers",
     "surrogate",
     "training",

@@ -10,13 +10,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from disol._arrays import is_tensor
+from disol.cases.case import Case
+from disol.cases.given import CaseData
 from disol.errors import DisolError
-from disol.problems.case import Case, CaseData
 from disol.problems.conventions import Conventions
-from disol.problems.gradients import differentiable_names, solve_adjoint
 from disol.problems.problem import Problem
-from disol.problems.solution import Solution
-from disol.problems.solve import as_case, solve_case
+from disol.solutions.gradients import differentiable_names, solve_adjoint
+from disol.solutions.solution import Solution
+from disol.solutions.solve import as_case, solve_case
 
 # Where a tensor is in the data: a name, for what is stated by parts also the part, and of exchange 0 (h) or 1 (U_out).
 Place = tuple[Any, ...]

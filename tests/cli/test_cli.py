@@ -293,7 +293,7 @@ def test_only_what_the_caller_did_wrong_is_one_line_and_a_bug_keeps_its_tracebac
     def fail(*arguments, **options):
         raise bug
 
-    monkeypatch.setattr("disol.problems.Case.draw", fail)
+    monkeypatch.setattr("disol.cases.Case.draw", fail)
     monkeypatch.setattr(sys, "argv", ["disol", "draw", "poisson"])
     with pytest.raises(type(bug)) as raised:
         main()
@@ -307,9 +307,9 @@ def test_only_what_the_caller_did_wrong_is_one_line_and_a_bug_keeps_its_tracebac
 
 def test_the_traceback_of_a_bug_is_printed(tmp_path):
     program = (
-        "import sys, disol.problems, disol.cli\n"
+        "import sys, disol.cases, disol.cli\n"
         "def broken(*arguments, **options): raise RuntimeError('a bug')\n"
-        "disol.problems.Case.draw = broken\n"
+        "disol.cases.Case.draw = broken\n"
         "sys.argv = ['disol', 'draw', 'poisson']\n"
         "disol.cli.main()"
     )
@@ -323,7 +323,7 @@ def test_a_command_that_is_interrupted_says_how_to_go_on(monkeypatch, capsys):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("disol.problems.Case.draw", interrupt)
+    monkeypatch.setattr("disol.cases.Case.draw", interrupt)
     monkeypatch.setattr(sys, "argv", ["disol", "draw", "poisson"])
     with pytest.raises(SystemExit) as stopped:
         main()

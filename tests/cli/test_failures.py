@@ -44,7 +44,7 @@ def test_what_the_machine_refuses_is_one_line(error, line, command, monkeypatch)
     def refuse(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("disol.problems.Case.draw", refuse)
+    monkeypatch.setattr("disol.cases.Case.draw", refuse)
     result = command("draw", "poisson")
     assert result.returncode == 2
     assert result.stderr == f"error: {line}\n"

@@ -7,7 +7,7 @@ import pytest
 
 import disol
 from disol.cli.report import amplitude_error, largest
-from disol.problems import Solution
+from disol.solutions import Solution
 from disol.surrogate import Verification
 
 

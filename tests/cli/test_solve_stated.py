@@ -105,7 +105,7 @@ def test_heat_in_materials_is_animated_without_a_network(solve, wall):
 
 
 def test_a_preview_shows_the_outline_and_solves_nothing(solve, wall, monkeypatch):
-    monkeypatch.setattr("disol.problems.solve.solve_case", None)
+    monkeypatch.setattr("disol.solutions.solve.solve_case", None)
     done = solve("--geometry", wall, "--preview", "--out", "p")
     assert done.returncode == 0, done.stderr
     assert [path.name for path in Path("p").iterdir()] == ["preview.png"]

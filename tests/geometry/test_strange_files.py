@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from disol.cases import read_case
 from disol.errors import DisolError
 from disol.geometry.drawings import MOST_BYTES, MOST_PIXELS, MOST_SCANS, MOST_SEGMENTS, read_drawing
 from disol.geometry.outline_files import MOST_HOLES, MOST_POINTS_TOGETHER, read_outline
 from disol.grid import Grid
-from disol.problems import read_case
 
 SQUARE = [[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]
 

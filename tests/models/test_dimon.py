@@ -5,13 +5,13 @@ import pytest
 import torch
 from scipy import ndimage
 
+from disol.cases import draw
 from disol.geometry import Curve, draw_outline, trace_boundary
 from disol.geometry.curve import largest_part
 from disol.grid import Grid
 from disol.models import create_model
 from disol.models.dimon import disc_points, find_displacements
 from disol.nn.disc_map import map_to_disc, walk_boundaries
-from disol.problems import draw
 
 SMALL = {"width": 8, "points": 40, "components": 4, "basis": 8, "trunk_width": 8}
 

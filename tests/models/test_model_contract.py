@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from disol.cases import draw
 from disol.models import MODELS, create_model, describe_model, list_models, load_checkpoint, save_checkpoint
-from disol.problems import PROBLEMS, draw, solve_exact
+from disol.problems import PROBLEMS
+from disol.solutions import solve_exact
 
 SMALL = {
     "disol": {"width": 8, "depth": 3, "head_width": 8},

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from disol.cases import draw
 from disol.models import list_pretrained, load_checkpoint, pretrained
 from disol.models.pretrained import find_folder, is_shipped
-from disol.problems import draw
 
 # Of cases 0 and 1 of seed 7: the mean of the last field over the grid, and its values at three pixels.
 PREDICTED = {

@@ -9,7 +9,7 @@ from skfem.helpers import grad
 
 import disol
 from disol import Case, DisolError
-from disol.problems.true_boundary import coefficients
+from disol.solutions.true_boundary import coefficients
 
 PHYSICAL = {"conventions": "physical"}
 

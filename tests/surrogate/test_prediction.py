@@ -9,7 +9,7 @@ import torch
 from exact_engine import exact_model, own_terms, relative, rough, wavy
 
 import disol
-from disol.problems import Case
+from disol.cases import Case
 from disol.surrogate import prediction
 from disol.surrogate.prediction import predict_fields
 

@@ -8,7 +8,7 @@ import pytest
 from exact_engine import exact_model, own_terms
 
 from disol.grid import node_means, nodes_touching
-from disol.problems import vtk
+from disol.solutions import vtk
 
 DTYPES = {"Float64": "<f8", "Int64": "<i8", "UInt8": "u1"}
 

@@ -6,7 +6,7 @@ import torch
 from exact_engine import exact_model, own_terms, wavy
 
 import disol
-from disol.problems import Case
+from disol.cases import Case
 from disol.surrogate import verification
 from disol.surrogate.components import split_loads
 

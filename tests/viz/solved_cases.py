@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 import disol
-from disol.problems import Case, Solution
+from disol.cases import Case
+from disol.solutions import Solution
 
 TIMES = (2.0, 8.0, 20.0)
 

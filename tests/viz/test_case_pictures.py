@@ -9,7 +9,7 @@ from solved_cases import drawn, legend, panel, shown
 
 import disol
 from disol._terms import DOMAIN, FORCE, SOURCE, SUPPORT, Term
-from disol.problems import Case
+from disol.cases import Case
 from disol.problems.elasticity import ElasticityProblem
 from disol.viz import plot_case
 

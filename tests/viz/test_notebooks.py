@@ -14,7 +14,7 @@ from PIL import Image
 from solved_cases import drawn, predicted, solved
 
 import disol
-from disol.problems import Case
+from disol.cases import Case
 from disol.viz import as_html, plot_case, plot_comparison, plot_solution
 
 

@@ -8,7 +8,8 @@ from PIL import Image
 from solved_cases import TIMES, drawn, legend, panel, predicted, shown, solved
 
 import disol
-from disol.problems import Case, Solution
+from disol.cases import Case
+from disol.solutions import Solution
 from disol.viz import animate, plot_comparison, plot_solution
 
 

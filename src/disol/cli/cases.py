@@ -64,7 +64,8 @@ def draw(
         raise DisolError(f"--out must end in .npz, {', '.join(PICTURES)}, got {str(out)!r}.")
     import numpy as np
 
-    from disol.problems import Case, solve_exact
+    from disol.cases import Case
+    from disol.solutions import solve_exact
 
     started = time.perf_counter()
     case = Case.draw(problem, seed, index, resolution=resolution, shift=shift, conventions=conventions, alpha=alpha)

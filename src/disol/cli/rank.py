@@ -16,7 +16,7 @@ from disol.errors import DisolError
 from disol.problems.table import check_problem
 
 if TYPE_CHECKING:
-    from disol.problems import Case
+    from disol.cases import Case
 
 FILES = ("ranking.csv", "ranking.png")
 OUTLINES = (".json", ".geojson")
@@ -114,7 +114,7 @@ def list_geometries(geometry: str) -> list[str]:
 
 def read_quietly(problem: str, geometry: str, known: dict[str, Any]) -> "Case":
     """Read one geometry with what is given for all of them."""
-    from disol.problems import read_case
+    from disol.cases import read_case
 
     with silenced_decoders():
         return read_case(problem, geometry, **known)

@@ -11,7 +11,8 @@ from disol.errors import DisolError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from disol.problems import Case, Solution
+    from disol.cases import Case
+    from disol.solutions import Solution
     from disol.surrogate import Surrogate, Verification
 
 FILES = ("solution.png", "solution.npz", "solution.gif")
@@ -47,7 +48,7 @@ class Outcome:
 
 def solve_true(case: "Case", found: "Verification | None", with_distance: bool) -> OnTrueBoundary:
     """Solve a case on its true boundary, and say how far that is from pixels, if they were solved, and from the PDE."""
-    from disol.problems import solve_exact
+    from disol.solutions import solve_exact
     from disol.viz.errors import percent, relative_error
 
     try:
@@ -91,7 +92,7 @@ def write_true(solution: "Solution | None", folder: Path, names: tuple[str, str]
 
 def write_alone(solution: "Solution", folder: Path, animation: Path | None) -> list[Path]:
     """Write a solution that no prediction stands beside, and where there is time its animation."""
-    from disol.problems import solve_exact
+    from disol.solutions import solve_exact
     from disol.viz import animate
 
     written = []
@@ -114,7 +115,7 @@ def results(found: "Verification | Solution | None", seconds: float, true: OnTru
     """Return what was found as a table; a prediction alone took so long."""
     from rich.table import Column, Table
 
-    from disol.problems import Solution
+    from disol.solutions import Solution
     from disol.viz.errors import percent
 
     verified = None if found is None or isinstance(found, Solution) else found
@@ -174,7 +175,7 @@ def extremes(solution: "Solution") -> list[tuple[str, str]]:
 
 def write(surrogate: "Surrogate", found: "Verification | Solution", folder: Path, animation: Path | None) -> list[Path]:
     """Write the picture, the arrays and, where there is time, the animation."""
-    from disol.problems import Solution
+    from disol.solutions import Solution
     from disol.viz import animate, plot_comparison, plot_solution, save_figure
 
     picture, arrays, gif = (folder / name for name in FILES)

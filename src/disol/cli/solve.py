@@ -35,7 +35,8 @@ from disol.errors import DisolError
 from disol.problems.table import check_problem
 
 if TYPE_CHECKING:
-    from disol.problems import Case, Problem
+    from disol.cases import Case
+    from disol.problems import Problem
     from disol.surrogate import Surrogate
 
 DEFAULT_PROBLEM = "poisson"
@@ -285,8 +286,8 @@ def read_cases(problem: "Problem", conventions: str, geometry: str, known: Mappi
     materials and sizes are stated of the true boundary; where a network serves them all the same, as another Young's
     modulus or a length, it is given the pixels of that.
     """
-    from disol.problems import read_case
-    from disol.problems.reading import shows_on_pixels
+    from disol.cases import read_case
+    from disol.cases.reading import shows_on_pixels
 
     is_plain = shows_on_pixels(problem, known)
     pixels = read_case(problem, geometry, conventions=conventions, **known) if is_plain else None

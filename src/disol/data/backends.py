@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from disol._arrays import to_device, to_numpy
+from disol.cases import Case
 from disol.data.layout import Arrays
 from disol.data.packing import get_encodings
 from disol.data.recipe import Recipe
 from disol.errors import DisolError
 from disol.fem import System
-from disol.problems import Case, Solution, solve_exact
-from disol.problems.solve import find_gpu, to_fields
+from disol.solutions import Solution, solve_exact
+from disol.solutions.solve import find_gpu, to_fields
 
 
 def solve_cases(recipe: Recipe, cases: range) -> Arrays:

@@ -17,6 +17,7 @@ from disol import _checks as checks
 from disol._files import as_path, written_whole
 from disol._progress import ProgressBar, shown_progress
 from disol._terms import TIMES
+from disol.cases import Case
 from disol.data.backends import Backend, choose_backend, stack_rows, stored_case
 from disol.data.cluster import connect, in_order_on_cluster
 from disol.data.layout import Arrays, count_case_bytes
@@ -24,12 +25,13 @@ from disol.data.packing import get_encodings
 from disol.data.recipe import Recipe, read_recipe
 from disol.data.store import StoreWriter, create_store, resume_store
 from disol.data.workers import in_order, usable_cores
+from disol.distributions.distribution import Shift
 from disol.errors import DisolError
 from disol.grid import Grid
-from disol.problems import Case, Problem, solve_exact
+from disol.problems import Problem
 from disol.problems.conventions import Conventions
-from disol.problems.distribution import Shift
 from disol.problems.table import find_conventions, find_problem
+from disol.solutions import solve_exact
 
 _LARGEST_PIECE = 8  # cases a worker takes at once
 _OWN_CHUNK = 64  # cases of one's own written at once

@@ -10,11 +10,12 @@ from jaxtyping import Int, Shaped, UInt8
 
 from disol import __version__
 from disol import _checks as checks
+from disol.cases import Case
+from disol.distributions.distribution import Shift, describe_shift, names_a_shape, read_shift
 from disol.errors import DisolError
 from disol.geometry.shapes import OUTLINES
-from disol.problems import Case, Problem
+from disol.problems import Problem
 from disol.problems.conventions import Conventions
-from disol.problems.distribution import Shift, describe_shift, names_a_shape, read_shift
 from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
 from disol.problems.table import PROBLEMS, find_conventions, find_problem
 

@@ -1,4 +1,4 @@
-"""One value per PDE, the cases of it, and their exact solutions.
+"""The equations, one value per PDE.
 
 Names are imported on first use, so that a misspelt one is told before NumPy and SciPy are imported.
 """
@@ -15,29 +15,15 @@ if TYPE_CHECKING:
     from disol._terms import SUPPORT as SUPPORT
     from disol._terms import TIMES as TIMES
     from disol._terms import Term as Term
-    from disol.problems.case import Case as Case
-    from disol.problems.case import draw as draw
-    from disol.problems.gradients import solve_adjoint as solve_adjoint
     from disol.problems.problem import Problem as Problem
     from disol.problems.problem import TransientProblem as TransientProblem
-    from disol.problems.reading import read_case as read_case
-    from disol.problems.solution import Solution as Solution
-    from disol.problems.solve import solve_exact as solve_exact
-    from disol.problems.solve import system as system
     from disol.problems.table import PROBLEMS as PROBLEMS
 
 _PUBLIC_NAMES = {
     **dict.fromkeys(("DOMAIN", "FORCE", "INITIAL", "SOURCE", "SUPPORT", "TIMES", "Term"), "._terms"),
     "PROBLEMS": "table",
-    "Case": "case",
     "Problem": "problem",
-    "Solution": "solution",
     "TransientProblem": "problem",
-    "draw": "case",
-    "read_case": "reading",
-    "solve_adjoint": "gradients",
-    "solve_exact": "solve",
-    "system": "solve",
 }
 
 __all__ = [*_PUBLIC_NAMES]  # noqa: PLE0604

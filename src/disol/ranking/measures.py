@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from disol import _checks as checks
 from disol.errors import DisolError, shown
-from disol.problems.solution import Solution
+from disol.solutions.solution import Solution
 
 Measure = Callable[[Solution], Any]
 FLUX = "flux:"

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from disol.errors import DisolError
-from disol.problems.solution import Solution
 from disol.ranking.results import Ranked, Ranking
+from disol.solutions.solution import Solution
 from disol.viz.cases import given_panels
 from disol.viz.panels import (
     GAP,

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from disol._files import as_path, written_whole
+from disol.cases.case import Case
 from disol.errors import DisolError
-from disol.problems.case import Case
-from disol.problems.solution import Solution
-from disol.problems.solve import solve_exact
+from disol.solutions.solution import Solution
+from disol.solutions.solve import solve_exact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

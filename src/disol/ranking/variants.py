@@ -11,13 +11,13 @@ import numpy as np
 
 from disol import _checks as checks
 from disol._progress import shown_progress
+from disol.cases.case import Case
 from disol.data.workers import in_order, usable_cores
 from disol.errors import DisolError
-from disol.problems.case import Case
-from disol.problems.solution import Solution
-from disol.problems.solve import find_gpu, solve_exact
 from disol.ranking.measures import Measure, describe_measure, find_measure, measure
 from disol.ranking.results import Ranked, Ranking, Variant
+from disol.solutions.solution import Solution
+from disol.solutions.solve import find_gpu, solve_exact
 
 FEW = 16  # cases for each process; fewer are solved before it has started
 BATCH = 256  # cases that a GPU solves at once

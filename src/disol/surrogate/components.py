@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor
 
 from disol._arrays import Array, is_tensor, namespace_of, to_numpy
+from disol.cases import Case
 from disol.fields import Field
-from disol.problems import Case
 
 LEAST_SHARE = 0.05  # a sign of a source that is smaller beside the other one is not worth a prediction of its own
 

@@ -17,13 +17,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from disol.cases import Case
+from disol.cases.case import naming_the_case
 from disol.errors import DisolError
 from disol.fem import System
 from disol.grid import node_means, pixel_means
-from disol.problems import Case, Problem, Solution
-from disol.problems.case import naming_the_case
+from disol.problems import Problem
 from disol.problems.normalisation import Normalisation
-from disol.problems.solve import cases_at_once, gather
+from disol.solutions import Solution
+from disol.solutions.solve import cases_at_once, gather
 from disol.solvers import from_system
 from disol.solvers.operator import on_device
 from disol.surrogate.components import split_loads

@@ -12,13 +12,15 @@ from torch import nn
 from disol import _checks as checks
 from disol._arrays import to_device
 from disol._terms import ChannelLayout
+from disol.cases import Case
+from disol.cases.given import CaseData
 from disol.errors import DisolError
 from disol.models import Checkpoint
-from disol.problems import Case, Problem, Solution
-from disol.problems.case import CaseData
+from disol.problems import Problem
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import Normalisation
-from disol.problems.solve import as_case
+from disol.solutions import Solution
+from disol.solutions.solve import as_case
 from disol.surrogate.engines import Engine
 from disol.surrogate.prediction import predict
 from disol.surrogate.verification import Verification, verify

@@ -14,12 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from disol.cases import Case
+from disol.cases.case import naming_the_case
 from disol.evaluation.metrics import ratio
-from disol.problems import Case, Solution
-from disol.problems.case import naming_the_case
 from disol.problems.normalisation import Normalisation
-from disol.problems.saving import save
-from disol.problems.solve import cases_at_once, gather, is_worth_a_gpu, solve_here, solve_there
+from disol.solutions import Solution
+from disol.solutions.saving import save
+from disol.solutions.solve import cases_at_once, gather, is_worth_a_gpu, solve_here, solve_there
 from disol.surrogate.engines import Engine
 from disol.surrogate.prediction import Fields, is_sized_by_its_system, predict_fields, predict_shapes
 

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from disol._terms import Term
+from disol.cases import Case
+from disol.cases.conditions import pixels_along
 from disol.errors import DisolError
-from disol.problems import Case
-from disol.problems.conditions import pixels_along
 from disol.viz.panels import GAP, Image, Marking, Mask, Panel, draw_panels, field_panel, show_marked
 
 CLAMP_COLOUR = "#e84fd0"  # of pixels that are held along both axes

@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
+from disol.cases import Case
 from disol.geometry.loops import name_curves
 from disol.geometry.named_parts import SIDES, find_side
 from disol.geometry.region import Arc, Region
-from disol.problems import Case
 from disol.viz.cases import heading, require_one
 from disol.viz.panels import DOMAIN_COLOUR, new_figure
 

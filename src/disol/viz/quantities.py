@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from disol.errors import DisolError, shown
-from disol.problems import Solution
+from disol.solutions import Solution
 from disol.viz.cases import heading, require_one
 from disol.viz.panels import GAP, PANEL, Mask, Panel, draw_panels, field_panel, field_scale, show_field, values_scale
 from disol.viz.solutions import choose_times

@@ -13,9 +13,10 @@ from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
 
 from disol._files import as_path, written_whole
+from disol.cases import Case
 from disol.errors import DisolError
-from disol.problems import Case, Solution
 from disol.problems.problem import component_of
+from disol.solutions import Solution
 from disol.viz.cases import (
     given_panels,
     given_values,

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import disol
 from disol._mixture import Mixture
+from disol.distributions.distribution import Distribution, shifted, with_all
 from disol.fields import HIGH_FREQUENCY, ConstantField, LocalField, SeenField
 from disol.geometry import Raster, named_shape, parts
 from disol.geometry.placing import PlacedOutlines, Placing, has_prongs
 from disol.geometry.polygons import Slotted
 from disol.geometry.shapes import OUTLINES
 from disol.grid import Grid
-from disol.problems.distribution import Distribution, shifted, with_all
 
 NAMES = list(disol.PROBLEMS)
 MIXED = ["broad", "released"]

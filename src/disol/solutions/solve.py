@@ -15,18 +15,19 @@ from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, copy_to_host, is_tensor, to_device
+from disol.cases.case import Case, naming_the_case
+from disol.cases.given import CaseData, CoefficientLike, FieldLike, Pixels
 from disol.errors import DisolError
 from disol.fem import ELEMENTS, LinearSystem, System
 from disol.fem.cut_system import CutSolution, CutSystem
 from disol.fem.rounding import naming_case, report
 from disol.fem.solve import one_thread
 from disol.grid import pixel_means
-from disol.problems import true_boundary
-from disol.problems.case import Case, CaseData, CoefficientLike, FieldLike, Pixels, naming_the_case
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Frames, Problem
-from disol.problems.solution import Solution
 from disol.problems.table import find, find_conventions, find_problem
+from disol.solutions import true_boundary
+from disol.solutions.solution import Solution
 
 Nodes = Float[Array, "*batch frame component rows columns"]
 Item = TypeVar("Item")

@@ -12,15 +12,15 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from disol._arrays import Array, is_tensor, to_numpy
+from disol.cases.case import Case
 from disol.errors import DisolError
 from disol.fem.cut_system import CutSolution
 from disol.fem.pixel_field import PixelField
 from disol.grid import node_means
-from disol.problems import quantities
-from disol.problems.boundary_values import BoundaryValues, recover
-from disol.problems.case import Case
 from disol.problems.normalisation import Normalisation
 from disol.problems.problem import Problem
+from disol.solutions import quantities
+from disol.solutions.boundary_values import BoundaryValues, recover
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -249,12 +249,12 @@ class Solution:
         The last row, that sum, is 0 to rounding on the true boundary and on pixels; of a prediction it is an error.
         """
         self._require_one("Totals are")
-        rows = import_module("disol.problems.totals").rows(self._totals)
+        rows = import_module("disol.solutions.totals").rows(self._totals)
         return [Total(what, where, self._value(values)) for what, where, values in rows]
 
     @property
     def _totals(self) -> Any:
-        totals = import_module("disol.problems.totals")
+        totals = import_module("disol.solutions.totals")
         if self.cut is not None:
             return totals.CutTotals(self.case, self.cut)
         if self.case.conventions.true_boundary:
@@ -286,7 +286,7 @@ class Solution:
         It is solved again on the twice finer grid, which takes some four times as long. Of a mask it is the distance
         for its staircase.
         """
-        return import_module("disol.problems.true_boundary").estimate_distance(self)
+        return import_module("disol.solutions.true_boundary").estimate_distance(self)
 
     def plot(self, what: str | None = None) -> "Figure":
         """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it.
@@ -303,7 +303,7 @@ class Solution:
 
     def save(self, path: str | Path) -> Path:
         """Write it as `.npz` (its arrays by name), `.vtu` (for ParaView), `.pvd` (a series of these) or `.png`."""
-        return import_module("disol.problems.saving").save(path, self, partial(self._draw, managed=False))
+        return import_module("disol.solutions.saving").save(path, self, partial(self._draw, managed=False))
 
     @property
     def derived(self) -> dict[str, Float[np.ndarray, "..."]]:

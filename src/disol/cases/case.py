@@ -5,15 +5,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
-from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, is_tensor, to_device
 from disol._terms import FORCE, TIMES, ChannelLayout
+from disol.cases.batches import split_cases
+from disol.cases.conditions import VALUES, Stated, mark_pixels, read_conditions, read_values, require_apart
+from disol.cases.given import Given, check_term, read_terms
+from disol.distributions.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
+from disol.distributions.drawing import draw_terms, random_stream
 from disol.errors import DisolError, shown
 from disol.fem import ELEMENTS, System
 from disol.fem.rounding import naming_case
@@ -22,61 +26,12 @@ from disol.geometry import Geometry, Raster
 from disol.geometry.frame import Frame
 from disol.geometry.region import Region
 from disol.grid import Grid
-from disol.problems.batches import split_cases
-from disol.problems.conditions import VALUES, Stated, mark_pixels, read_conditions, read_values, require_apart
 from disol.problems.conventions import PHYSICAL, Conventions
-from disol.problems.distribution import FACTORS, Shift, describe_shift, read_shift, shifted
-from disol.problems.drawing import draw_terms, random_stream
-from disol.problems.given import Given, check_term, read_terms
 from disol.problems.problem import Markers, Problem, Terms
 from disol.problems.table import find, find_conventions, find_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# One value per pixel, [height, width] or [batch, height, width], as an array, a tensor or nested lists.
-# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}, or as text "left=20".
-Pixels = ArrayLike | Mapping[str, Any] | str
-# Of sources also a number, a formula, a function f(x, y), or one for each case.
-FieldLike = ArrayLike | Callable[..., Any] | Sequence[Callable[..., Any]]
-
-# A number, one for each pixel, or a function f(x, y); of a velocity a pair of them, of a tensor two times two.
-CoefficientLike = ArrayLike | Callable[..., Any]
-
-
-class CaseData(TypedDict, total=False):
-    """Terms and numbers of the problems of this package, as functions that take a case take them by name."""
-
-    domain: Pixels
-    dirichlet: Pixels
-    dirichlet_values: ArrayLike
-    source: FieldLike
-    initial: FieldLike
-    fix_x: Pixels
-    fix_x_values: ArrayLike
-    fix_y: Pixels
-    fix_y_values: ArrayLike
-    force_x: Pixels
-    force_y: Pixels
-    flux: Mapping[str, Any] | str
-    convection: Mapping[str, Any] | str
-    size: float
-    plane: str
-    times: Sequence[float]
-    diffusion: CoefficientLike
-    velocity: CoefficientLike
-    reaction: CoefficientLike
-    conductivity: CoefficientLike
-    density: CoefficientLike
-    capacity: CoefficientLike
-    young: CoefficientLike
-    poisson_ratio: CoefficientLike
-    body_force: CoefficientLike
-    time_scale: float
-    source_strength: float
-    steps_per_frame: int
-    time_step: float
-
 
 SMALLEST_RESOLUTION = 16
 LARGEST_RESOLUTION = 4096  # 17 million pixels, more than a direct solver has memory for

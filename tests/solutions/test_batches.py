@@ -6,8 +6,8 @@ import torch
 
 import disol
 from disol._arrays import to_numpy
-from disol.problems import Case
-from disol.problems.solve import COPIES, cases_at_once, solve_case, solve_here, solve_there
+from disol.cases import Case
+from disol.solutions.solve import COPIES, cases_at_once, solve_case, solve_here, solve_there
 from disol.solvers.memory import USABLE
 
 SIDE = 24
@@ -139,7 +139,7 @@ def test_the_size_of_a_piece_changes_nothing(monkeypatch, problem, at_once):
     batch, shared = batch_of(problem)
     case = Case.from_arrays(problem, device=CPU, **batch, **shared, conventions="paper")
     whole = solve_case(case, CPU, at_any_size=True)
-    monkeypatch.setattr("disol.problems.solve.cases_at_once", lambda case, gpu: at_once)
+    monkeypatch.setattr("disol.solutions.solve.cases_at_once", lambda case, gpu: at_once)
     pieces = solve_case(case, CPU, at_any_size=True)
     assert isinstance(pieces.field, np.ndarray)
     assert pieces.case is case
@@ -332,7 +332,7 @@ def test_cases_are_shown_in_a_line():
 @pytest.mark.parametrize("problem", ["poisson", "heat"])
 def test_a_gpu_is_looked_for_if_there_is_a_batch(monkeypatch, problem):
     looked = []
-    monkeypatch.setattr("disol.problems.solve.find_gpu", looked.append)
+    monkeypatch.setattr("disol.solutions.solve.find_gpu", looked.append)
     terms = own_terms(problem) | ({"times": [2, 4]} if problem == "heat" else {})
     case = disol.draw(problem, resolution=16, conventions="paper")
     disol.solve_exact(problem, **terms, conventions="paper")
@@ -363,7 +363,7 @@ def test_every_exact_solution_says_what_rounding_may_have_done_to_it():
 
 @pytest.mark.parametrize("device", [None, CPU])
 def test_a_case_that_is_too_ill_conditioned_is_named(monkeypatch, device):
-    monkeypatch.setattr("disol.problems.solve.cases_at_once", lambda case, gpu: 2)
+    monkeypatch.setattr("disol.solutions.solve.cases_at_once", lambda case, gpu: 2)
     domain, held = np.zeros((2, 5, 1, 20))
     for row, columns in enumerate((5, 8, 6, 20, 7)):
         domain[row, 0, :columns] = held[row, 0, columns - 1] = 1

@@ -8,13 +8,13 @@ import numpy as np
 
 from disol._checks import is_number
 from disol._mixture import Mixture
+from disol.distributions import broad, released
+from disol.distributions.segments import SegmentKind, SegmentSettings
+from disol.distributions.sizes import Size, interval, parse_size, read_size, write_size
 from disol.errors import DisolError, shown
 from disol.fields import HIGH_FREQUENCY, IN_DISTRIBUTION, RandomField
 from disol.geometry import Geometry, Segment, draw_geometry, named_shape
-from disol.problems import broad, released
 from disol.problems.problem import STORED_UNTIL, TRAINED_UNTIL
-from disol.problems.segments import SegmentKind, SegmentSettings
-from disol.problems.sizes import Size, interval, parse_size, read_size, write_size
 
 Shift = str | Mapping[str, Size | None] | None
 

@@ -9,9 +9,9 @@ import pytest
 
 import disol
 from disol import DisolError, Solution
+from disol.cases.conditions import Stated
 from disol.fem.nitsche import Dirichlet, Neumann
 from disol.geometry.region import Arc
-from disol.problems.conditions import Stated
 
 PHYSICAL = {"conventions": "physical"}
 INNER, OUTER, CENTRE = 0.2, 0.45, np.array([0.503, 0.497])

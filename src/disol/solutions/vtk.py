@@ -20,13 +20,13 @@ from xml.etree import ElementTree
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from disol.cases.case import Case
 from disol.fem.cut_forms import corner_functions
 from disol.fem.cut_system import CutField, CutSolution
 from disol.geometry.cell_polygons import Polygons, cell_polygons
 from disol.grid import CORNERS, nodes_touching
-from disol.problems.case import Case
 from disol.problems.coefficients import nearest
-from disol.problems.quantities import DiscreteField
+from disol.solutions.quantities import DiscreteField
 
 TRIANGLE, QUADRILATERAL = 5, 9  # VTK's numbers for kinds of cells
 TYPES = {"f8": "Float64", "i8": "Int64", "u1": "UInt8"}

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._terms import FORCE, INITIAL, SOURCE, Term
+from disol.cases.case import Case
 from disol.errors import DisolError, shown
 from disol.fem.cut_adjoint import Sensitivity, marched_sensitivity, steady_sensitivity
 from disol.fem.cut_forms import on_elements
@@ -22,11 +23,10 @@ from disol.fem.cut_gradients import Material, boundary_gradients, element_source
 from disol.fem.cut_system import CutSolution, CutSystem
 from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
 from disol.geometry.pieces import add_up
-from disol.problems.case import Case
 from disol.problems.coefficients import Coefficient, with_neighbours
 from disol.problems.problem import TransientProblem
-from disol.problems.solution import Solution
-from disol.problems.true_boundary import cut_system
+from disol.solutions.solution import Solution
+from disol.solutions.true_boundary import cut_system
 
 STEP = 3e-5  # of central differences, relative
 Pixels = Float[np.ndarray, "height width"]

@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from disol._terms import FORCE, SUPPORT, Term, terms_of_kind
+from disol.cases.case import Case
+from disol.cases.conditions import pixels_along
 from disol.errors import DisolError
 from disol.fem import ELEMENTS, System
 from disol.fem.cut_forms import Form, element_matrices, source_load
@@ -25,11 +27,9 @@ from disol.fem.recovery import strain_energy, total_flux, work
 from disol.geometry.named_parts import find_part
 from disol.geometry.region import Region
 from disol.grid import nodes_touching
-from disol.problems.case import Case
-from disol.problems.conditions import pixels_along
 from disol.problems.problem import component_of
-from disol.problems.quantities import energy_matrix
-from disol.problems.true_boundary import state
+from disol.solutions.quantities import energy_matrix
+from disol.solutions.true_boundary import state
 
 # By time, of which a steady problem has one, and component.
 Values = Float[np.ndarray, "frame component"]

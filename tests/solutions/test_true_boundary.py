@@ -9,7 +9,7 @@ from PIL import Image
 import disol
 from disol import Case, DisolError
 from disol.data import generate
-from disol.problems.true_boundary import cut_system, solve_finer
+from disol.solutions.true_boundary import cut_system, solve_finer
 
 PHYSICAL = {"conventions": "physical"}
 

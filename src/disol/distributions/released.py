@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from disol._mixture import Mixture
+from disol.distributions.segments import SegmentKind, SegmentSettings, SharedSegments
 from disol.errors import DisolError
 from disol.geometry import Curve, Geometry
 from disol.geometry.curve import eroded
@@ -16,7 +17,6 @@ from disol.geometry.outline import HOLE_ALPHA, HOLE_JUDGED_ON, HOLE_POINTS, JUDG
 from disol.geometry.placing import PlacedHoles, Placing
 from disol.geometry.polygons import AroundCentre, Slot, area, middle
 from disol.geometry.shapes import Polygon, star
-from disol.problems.segments import SegmentKind, SegmentSettings, SharedSegments
 
 MOST_TRIES = 200
 OFF_CENTRE = 0.04  # how far a central hole lies from the middle of its outline, at most

@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from disol._terms import FORCE, SUPPORT, Term
+from disol.cases.case import Case
+from disol.cases.conditions import Stated, components_of
 from disol.errors import DisolError
 from disol.fem.cut_system import CutField, CutSolution, CutSystem, discretise
 from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
@@ -21,10 +23,8 @@ from disol.geometry.cut_cells import CutCells
 from disol.geometry.named_parts import name_arcs
 from disol.geometry.region import Arc, arcs_of_pixels
 from disol.grid import Grid
-from disol.problems.case import Case
-from disol.problems.conditions import Stated, components_of
 from disol.problems.problem import Markers, TransientProblem
-from disol.problems.solution import Solution
+from disol.solutions.solution import Solution
 
 
 def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -> CutSystem:

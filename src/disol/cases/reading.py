@@ -11,6 +11,9 @@ from jaxtyping import Bool
 
 from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, TIMES, FieldKind, Support, Term, terms_of_kind
+from disol.cases.case import SMALLEST_RESOLUTION, Case
+from disol.cases.conditions import EXTRA, mark_pixels, read_conditions
+from disol.cases.given import read_terms
 from disol.errors import DisolError, shown
 from disol.fem.nitsche import Dirichlet
 from disol.fields import read_expression
@@ -19,10 +22,7 @@ from disol.geometry.frame import Frame
 from disol.geometry.loops import NamedLoops, is_ranges, name_curves, name_loops, read_ranges
 from disol.geometry.named_parts import split_parts
 from disol.grid import Grid
-from disol.problems.case import SMALLEST_RESOLUTION, Case
-from disol.problems.conditions import EXTRA, mark_pixels, read_conditions
 from disol.problems.conventions import Conventions
-from disol.problems.given import read_terms
 from disol.problems.problem import Markers, Problem
 from disol.problems.table import find_conventions, find_problem
 

@@ -13,13 +13,13 @@ import numpy as np
 from jaxtyping import Float
 
 from disol import _checks as checks
+from disol.cases.case import Case
 from disol.errors import DisolError
 from disol.fem.cut_forms import Elements, Law
 from disol.fem.cut_system import CutField
 from disol.fem.pixel_field import PixelField
 from disol.fem.recovery import pixel_gradients
 from disol.geometry.pieces import WHOLE
-from disol.problems.case import Case
 from disol.problems.problem import Problem
 
 # What a solution is made of, one for each case and time: on cut elements, or on pixels.

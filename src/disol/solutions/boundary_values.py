@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from disol.cases.case import Case
 from disol.errors import DisolError
 from disol.fem.cut_forms import corner_functions
 from disol.fem.cut_system import CutSolution
 from disol.fem.recovery import boundary_flux
 from disol.geometry.loops import name_curves
-from disol.problems.case import Case
-from disol.problems.quantities import combine
+from disol.solutions.quantities import combine
 
 
 @dataclass(frozen=True, eq=False)

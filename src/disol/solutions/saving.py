@@ -11,8 +11,8 @@ from jaxtyping import Float
 from disol._files import as_path, folder_written_whole, written_whole
 from disol.errors import DisolError
 from disol.fem.cut_system import CutSolution
-from disol.problems import vtk
-from disol.problems.solution import Solution
+from disol.solutions import vtk
+from disol.solutions.solution import Solution
 
 ENDINGS = (".npz", ".vtu", ".pvd", ".png")
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import disol
+from disol.distributions.distribution import describe_shift, shifted
 from disol.geometry import Curve, parts
 from disol.geometry.envelope import concave_envelope
 from disol.grid import Grid, nodes_touching, pixel_means
-from disol.problems.distribution import describe_shift, shifted
 
 NAMES = list(disol.PROBLEMS)
 SHIFTS = [None, "topology", "boundary", "all", "shape:star", "shape:slotted-plate+hole"]

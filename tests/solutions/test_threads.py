@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from disol.problems.solve import _in_threads
+from disol.solutions.solve import _in_threads
 
 
 @pytest.fixture(params=["1", "4", "4,2"], ids=["one-thread", "four-threads", "four-threads-of-two"])

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from disol._terms import TIMES, FieldKind
+from disol.cases.conditions import VALUES
 from disol.errors import DisolError
 from disol.problems.coefficients import depth
-from disol.problems.conditions import VALUES
 from disol.problems.problem import Problem
 
 

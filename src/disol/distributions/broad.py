@@ -4,6 +4,7 @@ The named shapes are no part of it: they are the test.
 """
 
 from disol._mixture import Mixture
+from disol.distributions.segments import SegmentKind, SegmentSettings, SharedSegments, StraightSides, WholeLoops
 from disol.fields import (
     HIGH_FREQUENCY,
     IN_DISTRIBUTION,
@@ -16,7 +17,6 @@ from disol.fields import (
 )
 from disol.geometry.placing import PlacedDomains, PlacedHoles, PlacedOutlines, Placing
 from disol.geometry.polygons import AroundCentre, Disc, Envelope, Notched, Rectangle, Slot, Slotted
-from disol.problems.segments import SegmentKind, SegmentSettings, SharedSegments, StraightSides, WholeLoops
 
 ANYWHERE = Placing(stretch=3.0, turning=0.5, smallest_area=0.1, filling=0.25)
 UNBENT = Placing(turning=0.4, smallest_area=0.1, filling=0.35)

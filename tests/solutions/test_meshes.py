@@ -12,7 +12,7 @@ from disol.geometry.cell_polygons import cell_polygons
 from disol.geometry.cut_cells import cut
 from disol.geometry.region import Arc, Region
 from disol.grid import Grid
-from disol.problems.vtk import Mesh
+from disol.solutions.vtk import Mesh
 
 DTYPES = {"Float64": "<f8", "Int64": "<i8", "UInt8": "u1"}
 PHYSICAL = {"conventions": "physical"}

@@ -7,10 +7,10 @@ from zlib import crc32
 import numpy as np
 
 from disol._terms import FORCE, SUPPORT, TIMES, terms_of_kind
+from disol.distributions.distribution import Distribution
 from disol.geometry import Raster
 from disol.grid import nodes_touching
 from disol.problems.conventions import Conventions
-from disol.problems.distribution import Distribution
 from disol.problems.problem import Markers, Problem
 
 # What a case is drawn as before it meets a grid: markers as segments, fields as functions.

@@ -1,25 +1,69 @@
 """What a user gives of a case by name, sorted and checked: numbers, coefficients, conditions, and terms."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from jaxtyping import Bool
+from numpy.typing import ArrayLike
 
 from disol import _checks as checks
 from disol._arrays import Array, to_device
 from disol._terms import FORCE, SOURCE, SUPPORT, TIMES, FieldKind, Kind
+from disol.cases.batches import require_one_count
+from disol.cases.conditions import VALUES, split_conditions
 from disol.errors import DisolError
 from disol.fields import is_function, read_expression
 from disol.geometry.frame import Frame
-from disol.problems.batches import require_one_count
 from disol.problems.coefficients import read_number, split
-from disol.problems.conditions import VALUES, split_conditions
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, Terms
 
 LARGEST_SIZE = 1e50  # of a grid, in units of a user; the smallest is one over it
+
+# One value per pixel, [height, width] or [batch, height, width], as an array, a tensor or nested lists.
+# Under "physical" supports and forces also map parts of the boundary to values, as {"left": 20}, or as text "left=20".
+Pixels = ArrayLike | Mapping[str, Any] | str
+# Of sources also a number, a formula, a function f(x, y), or one for each case.
+FieldLike = ArrayLike | Callable[..., Any] | Sequence[Callable[..., Any]]
+
+# A number, one for each pixel, or a function f(x, y); of a velocity a pair of them, of a tensor two times two.
+CoefficientLike = ArrayLike | Callable[..., Any]
+
+
+class CaseData(TypedDict, total=False):
+    """Terms and numbers of the problems of this package, as functions that take a case take them by name."""
+
+    domain: Pixels
+    dirichlet: Pixels
+    dirichlet_values: ArrayLike
+    source: FieldLike
+    initial: FieldLike
+    fix_x: Pixels
+    fix_x_values: ArrayLike
+    fix_y: Pixels
+    fix_y_values: ArrayLike
+    force_x: Pixels
+    force_y: Pixels
+    flux: Mapping[str, Any] | str
+    convection: Mapping[str, Any] | str
+    size: float
+    plane: str
+    times: Sequence[float]
+    diffusion: CoefficientLike
+    velocity: CoefficientLike
+    reaction: CoefficientLike
+    conductivity: CoefficientLike
+    density: CoefficientLike
+    capacity: CoefficientLike
+    young: CoefficientLike
+    poisson_ratio: CoefficientLike
+    body_force: CoefficientLike
+    time_scale: float
+    source_strength: float
+    steps_per_frame: int
+    time_step: float
 
 
 @dataclass(frozen=True)
