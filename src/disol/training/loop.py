@@ -211,6 +211,20 @@ def compiled(module: nn.Module, mode: CompileMode) -> nn.Module:
 
 
 @contextmanager
+def compiling_shapes(count: int) -> Iterator[None]:
+    """Let torch compile the network and the validator for batches of so many shapes.
+
+    It takes eight in all, and runs further ones uncompiled.
+    """
+    if count == 1:
+        yield
+        return
+    settings = torch._dynamo.config
+    with settings.patch(recompile_limit=settings.recompile_limit + 2 * count):
+        yield
+
+
+@contextmanager
 def quick_matrix_products() -> Iterator[None]:
     """Multiply float32 matrices as convolutions do anyway, in TensorFloat32 where a GPU has it; then as before."""
     before, kept = "highest", {}

@@ -126,7 +126,7 @@ def train(
     from disol.training.distributed import join_processes  # noqa: PLC0415  torch takes seconds to import
     from disol.training.epochs import Run, prepare_network  # noqa: PLC0415
     from disol.training.folder import RunFolder  # noqa: PLC0415
-    from disol.training.loop import quick_matrix_products  # noqa: PLC0415
+    from disol.training.loop import compiling_shapes, quick_matrix_products  # noqa: PLC0415
 
     processes = join_processes(device)
     too_large = (
@@ -141,7 +141,8 @@ def train(
             folder.drop_last()
             return RunReport.of(folder.path, finished.metrics, task.notes)
         clock = Clock(settings.train.epochs, task.num_batches, task.limit, started=started, read=_read_time)
-        with folder.claimed() if processes.is_rank_zero else nullcontext(), quick_matrix_products():
+        claimed = folder.claimed() if processes.is_rank_zero else nullcontext()
+        with claimed, quick_matrix_products(), compiling_shapes(len(task.files)):
             run = Run(task, first.network, folder, clock, processes)
             run.begin(folder.find_last())
             run.train(progress)
