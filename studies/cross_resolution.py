@@ -218,8 +218,8 @@ def main() -> None:
             table(["", "cases of", "cases", *(str(side) for side in options.sides)], lines),
             conclude(found, names),
             "example",
-            "A DiSOL trained on several resolutions ([how](../training.md#several-resolutions)) is shown beside them by "
-            f"`--model RUN`{'' if options.model else '; none is shown here'}. What that gains on small grids is in "
+            "A DiSOL trained on several resolutions ([how](../training.md#several-resolutions)) is shown beside them "
+            f"by `--model RUN`{'' if options.model else '; none is shown here'}. What that gains on small grids is in "
             "[experiments.md](../experiments.md#several-resolutions); the run to make is that of "
             "`configs/poisson-resolutions.toml`, which names the files to generate first:",
             "```\ndisol train poisson --config configs/poisson-resolutions.toml --data poisson-64.h5 "
