@@ -108,7 +108,7 @@ def own_steps(network: nn.Module, cases: DeviceCases, symmetries: Symmetries, va
     @quick_matrix_products()
     def run(plan: EpochPlan) -> None:
         pace = Pace(start=EARLY, per_batch=0.0, batches=len(plan.indices), is_last=False)
-        require_finite(training.train_epoch(cases, plan, symmetries, pace, lambda _: None))
+        require_finite(training.train_epoch(plan.batches(cases, symmetries), pace, lambda _: None))
 
     return run
 

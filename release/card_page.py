@@ -9,6 +9,7 @@ from disol.models.card import Card
 from disol.models.known_errors import frames_of, headline
 from disol.models.table import MODELS, find_model
 from disol.problems.problem import TRAINED_UNTIL
+from disol.training.run import read_described_files
 from wording import kind_of, number, over_times, page, percent, table, training_sentence, wrap
 
 STATISTICS = ("median", "mean", "p95")
@@ -19,8 +20,8 @@ def write_card(name: str, card: Card, metrics: dict[str, Any]) -> str:
     """Return the card of a model as Markdown."""
     paragraphs = [
         f"# {name}",
-        f"Predicts solutions of `{card.problem}`, {metrics['run']['data.equation']}, on {card.resolution} x "
-        f"{card.resolution} grids with the conventions `{card.conventions}`: from {', '.join(card.channels)} to "
+        f"Predicts solutions of `{card.problem}`, {metrics['run']['data.equation']}, on {card.grids} "
+        f"grids with the conventions `{card.conventions}`: from {', '.join(card.channels)} to "
         f"{', '.join(card.fields)}. {training_sentence(metrics)}",
         f"```python\n{usage(name, card)}\n```",
         table(["", ""], [list(row) for row in facts(card, metrics)]),
@@ -51,8 +52,11 @@ def facts(card: Card, metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     other = [f"{name} {value}" for name, value in card.model_config.items() if value != published.get(name, value)]
     if other:
         yield "unlike the published network", ", ".join(other)
-    shift = f"shift `{run['data.shift']}`" if run["data.shift"] else "no shift"
-    yield "data", f"{run['data.num_cases']:,} cases of `{card.problem}`, seed {run['data.seed']}, {shift}"
+    files = read_described_files(run)
+    for file in files:
+        shift = f"shift `{file['shift']}`" if file["shift"] else "no shift"
+        grid = f", {file['resolution']} x {file['resolution']}" if len(files) > 1 else ""
+        yield "data", f"{file['num_cases']:,} cases of `{card.problem}`{grid}, seed {file['seed']}, {shift}"
     before = metrics.get("before")
     earlier = f" ({before['learning_rate']:g} in the first {before['epochs']} epochs)" if before else ""
     moved = ", cases moved over the grid" if run.get("train.augment_translation") else ""  # which older runs lack
@@ -120,7 +124,7 @@ def solved_paragraphs(tests: dict[str, Any], last: float) -> list[str]:
 def limits(card: Card, metrics: dict[str, Any]) -> Iterator[str]:
     """Say where a model is not to be trusted."""
     tests, last = metrics["tests"], last_time(metrics)
-    yield f"It has seen {card.resolution} x {card.resolution} grids only; other grids are solved with a warning."
+    yield f"It has seen {card.grids} grids only; other grids are solved with a warning."
     numbers = ", ".join(f"{name} {value}" for name, value in card.parameters.items() if np.any(value))
     yield f"It knows the conventions `{card.conventions}`, and the numbers of the equation are fixed: {numbers}."
     if any(test["shift"] for test in tests.values()):

@@ -94,7 +94,7 @@ def section(name: str, model: Checkpoint, pictures: str) -> list[str]:
     return [
         f"## {name}",
         f"{model.problem.name}, {metrics['run']['data.equation']}, conventions `{model.conventions}`, "
-        f"{model.resolution} x {model.resolution}, network `{model.card.model}` with "
+        f"{model.card.grids}, network `{model.card.model}` with "
         f"{metrics['num_parameters']:,} parameters. {training_sentence(metrics)}",
         comparison(model),
         *note_on(model.problem.name),

@@ -30,6 +30,7 @@ from disol.models import Checkpoint, count_parameters, import_published, load_ch
 from disol.models.pretrained import PRETRAINED
 from disol.training.folder import digest_weights
 from disol.training.history import EpochRecord, plot_losses, read_history
+from disol.training.run import read_described_files
 from measure import measure_fields, measure_samples, measure_tests
 
 PICTURES = Path(__file__).parents[1] / "docs" / "results"
@@ -41,7 +42,7 @@ def ship(options: argparse.Namespace) -> Path:
     """Measure the model of a run and write everything that belongs to it."""
     require_name(options.name)
     run = load_finished(options.run, options.stopped)
-    require_other_seed(options.tests, run.metrics["run"]["data.seed"])
+    require_other_seed(options.tests, [file["seed"] for file in read_described_files(run.metrics["run"])])
     run, records = joined(run, read_history(options.run), options.after)
     shipped = replace(run, network=rounded(run.network))
     rivals = {name: as_rival(path, run) for name, path in map(named_path, options.rival)}
@@ -74,7 +75,7 @@ def write_model(folder: Path, shipped: Checkpoint, metrics: dict[str, Any]) -> P
         shipped.network,
         shipped.problem,
         conventions=shipped.conventions,
-        resolution=shipped.resolution,
+        resolution=shipped.resolutions,
         metrics=metrics,
         storage=card.storage,
     )
@@ -126,20 +127,21 @@ def joined(run: Checkpoint, records: list[EpochRecord], after: Path | None) -> t
     return replace(run, metrics=metrics), first + later
 
 
-def require_other_seed(tests: Sequence[Path], trained: int) -> None:
+def require_other_seed(tests: Sequence[Path], trained: Sequence[int]) -> None:
     """Require test cases that training has not seen: a seed draws the same cases, and under a shift parts of them."""
     for path in tests:
-        if open_store(path).settings.seed == trained:
+        seed = open_store(path).settings.seed
+        if seed in trained:
             raise DisolError(
-                f"{path} must have another seed than the training file, but both have {trained}. "
-                f"Generate it with --seed {trained + 1}."
+                f"{path} must have another seed than the training file, but both have {seed}. "
+                f"Generate it with --seed {max(trained) + 1}."
             )
 
 
 def as_rival(path: Path, run: Checkpoint) -> Checkpoint:
     """Read weights of the paper's authors for the problem of a run."""
     network = import_published(path, run.problem)
-    return resolve(network, problem=run.problem, conventions=run.conventions, resolution=run.resolution)
+    return resolve(network, problem=run.problem, conventions=run.conventions, resolution=run.resolutions)
 
 
 def rounded(network: nn.Module) -> nn.Module:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from disol.models.known_errors import headline_times
+from disol.training.run import read_described_files
 
 WIDTH = 120
 
@@ -63,9 +64,18 @@ def over_times(test: dict[str, Any]) -> str:
 def training_sentence(metrics: dict[str, Any]) -> str:
     """Say how a model was trained and what that cost."""
     run, cost = metrics["run"], metrics["cost"]
+    files = read_described_files(run)
+    first = files[0]
+    told = f"{first['num_cases']:,} cases (seed {first['seed']}, four fifths of them for training)"
+    if len(files) > 1:
+        each = (
+            f"{file['num_cases']:,} of {file['resolution']} x {file['resolution']} (seed {file['seed']})"
+            for file in files
+        )
+        told = f"cases of several resolutions, {', '.join(each)}, four fifths of them for training,"
     return (
-        f"Trained on {run['data.num_cases']:,} cases (seed {run['data.seed']}, four fifths of them for training) with "
-        f"the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s on {cost['trained_on']} "
+        f"Trained on {told} with the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s on "
+        f"{cost['trained_on']} "
         f"from start to end, {cost['cases_per_second']:,.0f} cases per second in the median epoch. "
         f"{start_sentence(metrics)}{stop_sentence(metrics)}"
         f"Kept is epoch {metrics['epoch']}, with a validation `grid_mae` of {number(metrics['validation_loss'])}."

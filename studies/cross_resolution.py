@@ -1,7 +1,7 @@
 r"""Across resolutions: Poisson models trained at 64, on the same continuous cases at 64, 96, 128 and 256 pixels.
 
     python studies/cross_resolution.py --cases 40 --out studies-work/resolution --write docs/studies/cross_resolution.md
-    python studies/cross_resolution.py --model runs/poisson-several-resolutions
+    python studies/cross_resolution.py --model runs/poisson-resolutions
 
 Beside running a network on a finer grid stands what it competes with: predict at 64, and interpolate. What `--out`
 holds already is not measured again.
@@ -67,12 +67,12 @@ def predict_all(
     found: dict[str, Map] = {}
     for name in names:
         found[name] = models[name].predict_pattern(case.inputs[None])[0, 0].astype(float)
-        trained = models[name].resolution
+        trained = min(models[name].resolutions)
         if side > trained:
             coarse = draw_case(index, shift, trained)
             predicted = models[name].predict_pattern(coarse.inputs[None])[0, 0].astype(float)
             found[f"{name}, interpolated"] = interpolate(predicted, coarse.domain, case.domain)
-    coarsest = min(models[name].resolution for name in names)
+    coarsest = min(min(models[name].resolutions) for name in names)
     if side > coarsest:
         coarse = draw_case(index, shift, coarsest)
         solved = disol.solve_exact(coarse).pattern[0]
@@ -218,15 +218,14 @@ def main() -> None:
             table(["", "cases of", "cases", *(str(side) for side in options.sides)], lines),
             conclude(found, names),
             "example",
-            "A DiSOL trained on several resolutions is shown beside them by `--model RUN`. "
-            "None is shown here, for `disol train` takes one file, and a file has one resolution. What "
-            "it can do is train at 64 and fine-tune on a finer grid, which costs accuracy at 64:"
-            if not options.model
-            else "Models given by `--model` are shown with the others.",
-            "```\ndisol generate poisson --conventions paper --resolution 128 --cases 40000 --shift broad "
-            "--out fine.h5\n"
-            "disol train poisson --start poisson --data fine.h5 --out runs/poisson-128\n"
-            "python studies/cross_resolution.py --model runs/poisson-128\n```",
+            "A DiSOL trained on several resolutions ([how](../training.md#several-resolutions)) is shown beside them "
+            f"by `--model RUN`{'' if options.model else '; none is shown here'}. What that gains on small grids is in "
+            "[experiments.md](../experiments.md#several-resolutions); the run to make is that of "
+            "`configs/poisson-resolutions.toml`, which names the files to generate first:",
+            "```\ndisol train poisson --config configs/poisson-resolutions.toml --data poisson-64.h5 "
+            "--data poisson-96.h5 \\\n"
+            "    --data poisson-128.h5 --data poisson-256.h5 --out runs/poisson-resolutions\n"
+            "python studies/cross_resolution.py --model runs/poisson-resolutions\n```",
         ],
         {"curves": draw_curves(found, names), "example": draw_example(models, options.sides, "all")},
         found,

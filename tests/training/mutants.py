@@ -43,7 +43,7 @@ class Reader:
         folder = RunFolder.of(task, first)
         clock = Clock(task.settings.train.epochs, task.num_batches, read=lambda: 0.0)
         self.run = Run(task, first.network, folder, clock, join_processes("cpu"))
-        self.settings = open_store(task.data).settings
+        self.settings = open_store(task.files[0].path).settings
 
     def read(self, folder: Path) -> tuple[Any, ...]:
         """Read all that a run holds, or raise a `DisolError`."""

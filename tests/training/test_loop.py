@@ -188,7 +188,7 @@ def test_a_network_declares_how_a_gpu_trains_it_and_settings_overrule_it(monkeyp
 def test_every_epoch_of_the_published_recipe_has_all_cases(file_of: Callable[..., Path]) -> None:
     cases = CaseDataset(file_of("poisson"), "train").to_device("cpu")
     published, fast = (replace(RECIPES[name], batch_size=5) for name in ("published", "fast"))
-    counts = [settings.count_batches(len(cases)) for settings in (published, fast)]
+    counts = [settings.count_batches(len(cases), 5) for settings in (published, fast)]
     assert counts == [7, 6]  # of 32 cases
     whole, short = (
         plan_epoch(cases, still(cases), seed=1, epoch=0, batch_size=5, num_batches=count).indices for count in counts
@@ -196,7 +196,7 @@ def test_every_epoch_of_the_published_recipe_has_all_cases(file_of: Callable[...
     assert set(whole.flatten().tolist()) == set(range(32))
     assert torch.equal(whole[-1, 2:], whole[0, :3]), "the last batch is filled up with the first cases"
     assert torch.equal(whole[:6], short)
-    assert published.count_batches(30) == fast.count_batches(30) == 6
+    assert published.count_batches(30, 5) == fast.count_batches(30, 5) == 6
 
 
 def test_training_needs_no_frame_after_20_seconds(file_of: Callable[..., Path]) -> None:

@@ -27,7 +27,7 @@ def test_the_published_recipe_is_that_of_the_paper() -> None:
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_config_of_the_repository_can_be_used(path: Path) -> None:
-    problem = path.stem.removesuffix("-published").removesuffix("-paper")
+    problem = path.stem.removesuffix("-published").removesuffix("-paper").removesuffix("-resolutions")
     assert choose_settings(problem, config=path).problem == problem
 
 

@@ -51,7 +51,10 @@ def from_here(network: str | None) -> str | None:
 
 def train(
     problem: ProblemName,
-    data: Annotated[Path, typer.Option(help="A file that `disol generate` wrote.")],
+    data: Annotated[
+        list[Path],
+        typer.Option(help="A file that `disol generate` wrote; give the option for each, as of several resolutions."),
+    ],
     out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
     model: Annotated[
         str | None,
@@ -68,7 +71,7 @@ def train(
     device: DeviceName = "auto",
     seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
 ) -> None:
-    """Train a model on a file of cases."""
+    """Train a model on a file of cases, or on several."""
     check_problem(problem)
     check_device(device)
     if model is not None and not is_own_network(model):
@@ -205,11 +208,13 @@ def models() -> None:
     known = [Column(heading, no_wrap=True) for heading in ("trained model", "grid", "conventions")]
     shipped = Table(*known, *map(right, kinds), box=None, pad_edge=False, collapse_padding=True)  # in 80 columns
     for name, checkpoint in trained.items():
-        problem, side = checkpoint.problem.name, checkpoint.resolution
+        problem = checkpoint.problem.name
         told = name if name.startswith(problem) else f"{name} ({problem})"
         means = [headline(tests[name][kind]) if kind in tests[name] else None for kind in kinds]
         errors = ["-" if mean is None else f"{mean:.1%}" for mean in means]
-        shipped.add_row(told, f"{side}²", str(checkpoint.conventions), *errors)
+        shipped.add_row(
+            told, ", ".join(f"{side}²" for side in checkpoint.resolutions), str(checkpoint.conventions), *errors
+        )
     print_table(shipped)
     over = {
         f"; of {name} over {', '.join(f'{time:g}' for time in times)} s"

@@ -338,7 +338,7 @@ def solve_by_network(
     if cases.true is not None and isinstance(found, Verification):
         true = solve_true(cases.true, found, bool(distance))
     written = [*write(surrogate, found, folder, animation), *write_true(true.solution, folder, TRUE_FILES)]
-    return Outcome(found, seconds, true, written, f"trained on {surrogate.resolution} x {surrogate.resolution}")
+    return Outcome(found, seconds, true, written, f"trained on {surrogate.checkpoint.card.grids}")
 
 
 def print_outcome(cases: Cases, model: str, outcome: Outcome, warned: list[str]) -> None:

@@ -23,6 +23,7 @@ MOST_BYTES = 2**26  # of the file of a run
 MOST_VALUES = 2**24  # of a stored array
 LARGEST_STEP = 2**16 - 1
 DIGITS = 4  # of a stored error
+CURVE = ("train_loss", "validation_loss", "learning_rate", "seconds", "cases_per_second")  # kept of every epoch
 ERRORS = ("rel_l2", "rel_l1", "mae", "grid_mae")  # that are kept of every case
 
 
@@ -104,12 +105,12 @@ class RunRecord:
 
 def write_record(record: RunRecord, path: Path) -> None:
     """Write a run, whole or not at all; numbers that are not finite become null."""
-    curve = {each.name: [getattr(epoch, each.name) for epoch in record.curve] for each in fields(EpochRecord)}
+    curve = {name: [getattr(epoch, name) for epoch in record.curve] for name in CURVE}
     content = {
         "format": FORMAT,
         "package_version": __version__,
         **{each.name: getattr(record, each.name) for each in fields(record) if each.name not in ("curve", "tests")},
-        "curve": {name: _rounded(values, DIGITS + 2) for name, values in curve.items() if name != "epoch"},
+        "curve": {name: _rounded(values, DIGITS + 2) for name, values in curve.items()},
         "tests": {name: _write_test(test) for name, test in record.tests.items()},
     }
     with written_whole(path) as temporary:
@@ -124,7 +125,7 @@ def read_record(path: Path) -> RunRecord:
         raise DisolError(f"{path} must hold a run of a comparison, {FORMAT!r}, got {shown(told)}. Remove it.")
     try:
         curve = content["curve"]
-        epochs = zip(*(_numbers(curve[each.name]) for each in fields(EpochRecord)[1:]), strict=True)
+        epochs = zip(*(_numbers(curve[name]) for name in CURVE), strict=True)
         return RunRecord(
             identity=dict(content["identity"]),
             model_config=dict(content["model_config"]),

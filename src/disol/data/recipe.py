@@ -21,6 +21,7 @@ from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
 ALL_SHAPES = "shapes"
 SPLITS = ("train", "validation")
+FREE_SETTINGS = ("num_cases", "resolution")  # they leave alone what is drawn for each case
 MOST_FRAMES = 10_000
 _MOST_NAMES = 256  # of shifts, which a byte tells apart, and of channels and fields
 _LATEST = 1e6  # seconds
@@ -124,6 +125,11 @@ class StoreSettings:
                     "Generate it again."
                 )
         return replace(problem, **{name: problem.parameters[name](name, number) for name, number in numbers.items()})
+
+    def draws_as(self, other: "StoreSettings") -> bool:
+        """Tell whether case i of two files is the same, perhaps at another resolution."""
+        free = {name: getattr(other, name) for name in FREE_SETTINGS}
+        return replace(self, **free, package_version=other.package_version) == other
 
     def number_cases(self, cases: Int[np.ndarray, " case"]) -> dict[str, Shaped[np.ndarray, " case"]]:
         """Return what a file keeps of cases before they are drawn.

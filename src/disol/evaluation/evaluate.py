@@ -18,12 +18,13 @@ from disol._devices import find_device
 from disol._files import as_path
 from disol._progress import shown_progress
 from disol.data import Store, StoreSettings, open_store
-from disol.data.recipe import SPLITS
+from disol.data.recipe import FREE_SETTINGS, SPLITS
 from disol.errors import DisolError, shown
 from disol.evaluation.results import Evaluation, FileEvaluation
 from disol.models.pretrained import find_folder
 from disol.problems import Problem
 from disol.problems.table import find_problem
+from disol.training.run import read_described_files
 
 if TYPE_CHECKING:
     from disol.models import Checkpoint
@@ -35,8 +36,6 @@ COMPONENT_PATTERNS = (
     "Patterns are ½ + ½ U / max |U| for each component, and errors are those of these patterns as stored: absolute "
     "ones are half of those of U / max |U|, and relative ones are measured against a pattern that is ½ where U is 0."
 )
-RUN_DATA = "data."  # how a training run names the settings of its file
-FREE_SETTINGS = ("num_cases", "resolution")  # they leave alone what is drawn for each case
 
 
 def evaluate(
@@ -122,36 +121,37 @@ def evaluate(
 class SeenCases:
     """What a model and a file have in common.
 
-    trained            what the training file says, if the file holds cases of the same sequence
-    is_training_file   the file is that one
+    trained            what those training files say that hold cases of the same sequence
+    is_training_file   the file is one of them
     """
 
-    trained: StoreSettings | None
+    trained: tuple[StoreSettings, ...]
     is_training_file: bool
 
     def count(self, evaluated: Int[np.ndarray, " case"]) -> int:
         """Count those of the cases evaluated that the model was trained on."""
-        if self.trained is None:
-            return 0
-        known = evaluated[evaluated < self.trained.num_cases]
-        return int((self.trained.number_cases(known)["split"] == SPLITS.index("train")).sum())
+        seen = np.zeros(len(evaluated), bool)
+        for trained in self.trained:
+            known = evaluated < trained.num_cases
+            seen[known] |= trained.number_cases(evaluated[known])["split"] == SPLITS.index("train")
+        return int(seen.sum())
 
 
 def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> SeenCases:
-    """Compare the settings of a file with those of the training file, where the metrics of a checkpoint hold them.
+    """Compare the settings of a file with those of the training files, where the metrics of a checkpoint hold them.
 
     A case is a function of its file's settings and its number: files that differ in their size or their resolution
     alone share cases, for every resolution shows the same case.
     """
     run = metrics.get("run")
-    known = run if isinstance(run, dict) else {}
-    trained = {name.removeprefix(RUN_DATA): value for name, value in known.items() if name.startswith(RUN_DATA)}
     stored = {name: value for name, value in asdict(settings).items() if name != "package_version"}
-    free = {name: trained.get(name) for name in FREE_SETTINGS}
-    if not isinstance(free["num_cases"], int) or {**json.loads(json.dumps(stored)), **free} != trained:
-        return SeenCases(None, is_training_file=False)
-    is_training_file = all(stored[name] == free[name] for name in FREE_SETTINGS)
-    return SeenCases(replace(settings, num_cases=free["num_cases"]), is_training_file)
+    found, is_training_file = [], False
+    for trained in read_described_files(run if isinstance(run, dict) else {}):
+        free = {name: trained.get(name) for name in FREE_SETTINGS}
+        if isinstance(free["num_cases"], int) and {**json.loads(json.dumps(stored)), **free} == trained:
+            found.append(replace(settings, num_cases=free["num_cases"]))
+            is_training_file |= all(stored[name] == free[name] for name in FREE_SETTINGS)
+    return SeenCases(tuple(found), is_training_file)
 
 
 def distinct_names(stores: Sequence[Store]) -> list[str]:
@@ -198,9 +198,9 @@ def _note_match(checkpoint: "Checkpoint", store: Store) -> Iterator[str]:
         yield ASSUMED
     if checkpoint.predicts == "pattern" and store.settings.normalisation.per_component:
         yield COMPONENT_PATTERNS
-    side, trained = store.settings.resolution, checkpoint.resolution
-    if checkpoint.path is not None and side != trained:
-        yield f"{store.path} has a grid of {side} x {side}, the model was trained on {trained} x {trained}."
+    side = store.settings.resolution
+    if checkpoint.path is not None and side not in checkpoint.resolutions:
+        yield f"{store.path} has a grid of {side} x {side}, the model was trained on {checkpoint.card.grids}."
 
 
 def _note_training(file: FileEvaluation, seen: SeenCases, split: str | None) -> Iterator[str]:

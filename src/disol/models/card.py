@@ -4,12 +4,13 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from disol import __version__
+from disol._checks import count
 from disol._files import INCOMING, read_current
 from disol.errors import DisolError, listed, shown
 from disol.models.settings import ModelConfig
@@ -34,14 +35,15 @@ LARGEST_SIDE = 2**14  # pixels along a side of the grids that a network was trai
 class Card:
     """What has to be known to build a network again and to use it as it was trained.
 
-    model           its name in the table of models; of a network of one's own "package.module:Name"
-    model_config    its settings
-    parameters      the numbers of the equation
-    normalisation   how patterns are scaled, "joint" or "component" (`disol.problems.normalisation`)
-    storage         the precision its weights are stored in; they are float32 once loaded
-    resolution      pixels along a side of the grids it was trained on
-    files           the files of the checkpoint, and the SHA-256 of each; of `config.json` itself that of what it says
-                    but for this one entry
+    model               its name in the table of models; of a network of one's own "package.module:Name"
+    model_config        its settings
+    parameters          the numbers of the equation
+    normalisation       how patterns are scaled, "joint" or "component" (`disol.problems.normalisation`)
+    storage             the precision its weights are stored in; they are float32 once loaded
+    resolution          pixels along a side of the grids it was trained on; of several resolutions the first
+    other_resolutions   that it was trained on too; `config.json` leaves them out where there are none
+    files               the files of the checkpoint, and the SHA-256 of each; of `config.json` itself that of what it
+                        says but for this one entry
     """
 
     model: str
@@ -54,6 +56,7 @@ class Card:
     resolution: int
     normalisation: Literal["joint", "component"]
     storage: str = "float32"
+    other_resolutions: list[int] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     package_version: str = __version__
     format: str = FORMAT
@@ -64,7 +67,7 @@ class Card:
         network: "torch.nn.Module",
         problem: Problem,
         conventions: str | Conventions,
-        resolution: int,
+        resolution: int | Sequence[int] | None,
         *,
         storage: str = "float32",
         model: "str | type[torch.nn.Module] | torch.nn.Module | None" = None,
@@ -79,6 +82,7 @@ class Card:
             name = name if model is None else describe_model(model)
             settings = as_json("model_settings", model_settings or {})
         rules = find_conventions(conventions, problem)
+        first, *others = read_resolutions(problem, resolution)
         return cls(
             model=name,
             model_config=settings,
@@ -87,9 +91,10 @@ class Card:
             channels=list(problem.channels),
             fields=list(problem.fields),
             conventions=rules.name,
-            resolution=resolution,
+            resolution=first,
             normalisation=problem.normalisation(rules).name,
             storage=storage,
+            other_resolutions=others,
         )
 
     @classmethod
@@ -102,16 +107,18 @@ class Card:
                 f"{source} must have the format {FORMAT!r}, got {shown(found)}. Pass a checkpoint of disol."
             )
         kinds = get_type_hints(cls)
+        stored.setdefault("other_resolutions", [])
         _require_keys(source, stored, set(kinds))
         for name, kind in kinds.items():
             if not _is_of_kind(stored[name], kind):
                 raise DisolError(f"{name} of {source} must not be {shown(stored[name])}. Copy the checkpoint again.")
         card = cls(**stored)
-        if not 1 <= card.resolution <= LARGEST_SIDE:
-            raise DisolError(
-                f"resolution of {source} must be from 1 to {LARGEST_SIDE:,}, got {shown(card.resolution)}. "
-                "Copy the checkpoint again."
-            )
+        for side in card.resolutions:
+            if not 1 <= side <= LARGEST_SIDE:
+                raise DisolError(
+                    f"resolution of {source} must be from 1 to {LARGEST_SIDE:,}, got {shown(side)}. "
+                    "Copy the checkpoint again."
+                )
         if card.files.get(CARD, card.digest()) != card.digest():
             raise DisolError(f"{source} must say what was saved, but was altered. Copy the checkpoint again.")
         return card
@@ -126,7 +133,21 @@ class Card:
         return hashlib.sha256(self._encode(others)).hexdigest()
 
     def _encode(self, files: Mapping[str, str]) -> bytes:
-        return (json.dumps({**asdict(self), "files": files}, indent=2) + "\n").encode()
+        told = {**asdict(self), "files": files}
+        if not self.other_resolutions:
+            del told["other_resolutions"]  # else the digest of a card of an earlier version would be another
+        return (json.dumps(told, indent=2) + "\n").encode()
+
+    @property
+    def resolutions(self) -> tuple[int, ...]:
+        """All that it was trained on: pixels along a side of their grids."""
+        return (self.resolution, *self.other_resolutions)
+
+    @property
+    def grids(self) -> str:
+        """The grids it was trained on, in words."""
+        *others, last = (f"{side} x {side}" for side in self.resolutions)
+        return f"{', '.join(others)} and {last}" if others else last
 
     def __repr__(self) -> str:
         maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
@@ -163,6 +184,14 @@ class Card:
         config = find_model(self.model).config.for_problem(self.problem)
         _require_keys(f"model_config of {source}", {**config.as_dict(), **self.model_config}, set(config.names()))
         return config.changed(self.model_config)
+
+
+def read_resolutions(problem: Problem, given: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Read the resolution of grids, or several without those that repeat; the problem's own unless given."""
+    sides = (given if isinstance(given, list | tuple) else [given]) if given is not None else [problem.resolution]
+    if not sides:
+        raise DisolError("resolution must be one or several, got none.")
+    return tuple(dict.fromkeys(count("resolution", side) for side in sides))
 
 
 def read_card(folder: Path) -> Card:
@@ -221,7 +250,7 @@ def _is_of_kind(value: object, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if get_origin(kind) is list:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return isinstance(value, list) and all(type(item) is get_args(kind)[0] for item in value)
     return type(value) is (get_origin(kind) or kind)
 
 

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from disol._checks import count, is_number
+from disol._checks import is_number
 from disol._files import as_path, read_current, write_together
 from disol._terms import ChannelLayout
 from disol.errors import DisolError, listed, shown
@@ -97,8 +97,13 @@ class Checkpoint:
 
     @property
     def resolution(self) -> int:
-        """Pixels along a side of the grids it was trained on."""
+        """Pixels along a side of the grids it was trained on; of several resolutions the first."""
         return self.card.resolution
+
+    @property
+    def resolutions(self) -> tuple[int, ...]:
+        """All resolutions it was trained on."""
+        return self.card.resolutions
 
     def require_match(
         self,
@@ -123,7 +128,7 @@ class Checkpoint:
         maps = f"{', '.join(self.channels)} -> {', '.join(self.fields)}"
         return (
             f"Checkpoint({self.name}: {self.card.model} of {self.problem.name}, {maps}; "
-            f"{count_parameters(self.network):,} parameters, {self.resolution} x {self.resolution} grids, "
+            f"{count_parameters(self.network):,} parameters, {self.card.grids} grids, "
             f"{self.conventions} conventions)"
         )
 
@@ -134,7 +139,7 @@ def save_checkpoint(
     problem: str | Problem,
     *,
     conventions: str | Conventions = "paper",
-    resolution: int | None = None,
+    resolution: int | Sequence[int] | None = None,
     metrics: Mapping[str, Any] | None = None,
     state: Mapping[str, Any] | None = None,
     storage: str = "float32",
@@ -143,7 +148,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint; a crash leaves the one that was there before, or the new one, never a mixture.
 
-    resolution       pixels along a side of the grids it was trained on, the problem's own unless given
+    resolution       pixels along a side of the grids it was trained on, or several; the problem's own unless given
     metrics          plain numbers and texts by name; a number that is not finite is stored as null
     state            of a training run, to continue it: tensors and plain containers
     storage          "float16" halves the size of `model.safetensors`
@@ -154,9 +159,10 @@ def save_checkpoint(
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise DisolError(f"A checkpoint is a folder, but {folder} is a file. Choose another path.")
     equation = find_problem(problem)
-    side = equation.resolution if resolution is None else count("resolution", resolution)
     dtype = find("storage", storage, STORAGES)
-    card = Card.of(network, equation, conventions, side, storage=storage, model=model, model_settings=model_settings)
+    card = Card.of(
+        network, equation, conventions, resolution, storage=storage, model=model, model_settings=model_settings
+    )
     contents = {
         WEIGHTS: _pack_weights(network, dtype),
         METRICS: (json.dumps(as_json("metrics", metrics or {}), indent=2) + "\n").encode(),

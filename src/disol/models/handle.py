@@ -1,14 +1,14 @@
 """One handle for a trained network: a shipped name, a folder, a checkpoint, what carries one, or any `nn.Module`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from torch import nn
 
-from disol._checks import count
 from disol.errors import DisolError, shown
 from disol.models.base import Network, require_fit
-from disol.models.card import Card
+from disol.models.card import Card, read_resolutions
 from disol.models.checkpoint import Checkpoint, load_checkpoint
 from disol.models.pretrained import find_folder
 from disol.problems import Problem
@@ -34,7 +34,7 @@ def resolve(
     problem: str | Problem | None = None,
     model: str | type[nn.Module] | nn.Module | None = None,
     conventions: str | Conventions = "paper",
-    resolution: int | None = None,
+    resolution: int | Sequence[int] | None = None,
 ) -> Checkpoint:
     """Return the checkpoint that a handle stands for.
 
@@ -43,7 +43,8 @@ def resolve(
     problem       must be the one it was trained on, if given; a module of one's own needs it
     model         of a folder that holds a network of one's own, see `load_checkpoint`
     conventions   of a module; everything else knows its own
-    resolution    of a module: pixels along a side of the grids it is used on, the problem's own unless given
+    resolution    of a module: pixels along a side of the grids it is used on, or several; the problem's own unless
+                  given
     """
     if isinstance(handle, str | Path):
         return load_checkpoint(find_folder(handle), problem, model=model)
@@ -62,6 +63,7 @@ def resolve(
             raise DisolError(f"{type(handle).__name__} does not say what it solves. Pass its problem too.")
         problem = handle.problem
     equation = find_problem(problem)
-    side = equation.resolution if resolution is None else count("resolution", resolution)
-    require_fit(handle, equation, side)
-    return Checkpoint(None, handle, equation, {}, None, Card.of(handle, equation, conventions, side))
+    sides = read_resolutions(equation, resolution)
+    for side in sides:
+        require_fit(handle, equation, side)
+    return Checkpoint(None, handle, equation, {}, None, Card.of(handle, equation, conventions, sides))

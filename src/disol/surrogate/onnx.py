@@ -61,6 +61,7 @@ def _describe(checkpoint: Checkpoint) -> Mapping[str, str]:
         "conventions": card.conventions,
         "normalisation": card.normalisation,
         "resolution": card.resolution,
+        "resolutions": card.resolutions,
         "model": card.model,
         "package_version": card.package_version,
     }

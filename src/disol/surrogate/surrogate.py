@@ -60,8 +60,13 @@ class Surrogate:
 
     @property
     def resolution(self) -> int:
-        """Pixels along a side of the grids it was trained on."""
+        """Pixels along a side of the grids it was trained on; of several resolutions the first."""
         return self.checkpoint.resolution
+
+    @property
+    def resolutions(self) -> tuple[int, ...]:
+        """All resolutions it was trained on."""
+        return self.checkpoint.resolutions
 
     @property
     def normalisation(self) -> Normalisation:
@@ -72,7 +77,7 @@ class Surrogate:
         name = "network" if self.checkpoint.path is None else self.checkpoint.path.name
         return (
             f"Surrogate({name}: {self.problem}, {', '.join(self.channels)} -> {', '.join(self.fields)}, "
-            f"trained on {self.resolution} x {self.resolution}, {self.conventions} conventions; "
+            f"trained on {self.checkpoint.card.grids}, {self.conventions} conventions; "
             f"{self.engine.name} on {self.engine.device})"
         )
 
@@ -149,9 +154,9 @@ class Surrogate:
     def _warn(self, case: Case) -> None:
         """Say where no training case was like this one."""
         height, width = case.grid.pixels
-        if (height, width) != (self.resolution, self.resolution):
+        if height != width or height not in self.resolutions:
             warnings.warn(
-                f"The network was trained on {self.resolution} x {self.resolution} grids, got {height} x {width}: "
+                f"The network was trained on {self.checkpoint.card.grids} grids, got {height} x {width}: "
                 "expect larger errors.",
                 UserWarning,
                 stacklevel=4,

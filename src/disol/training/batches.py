@@ -1,6 +1,6 @@
 """Which cases are seen when: the batches of an epoch as a function of (seed, epoch) alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,20 +38,28 @@ def plan_epoch(
     batch_size: int,
     num_batches: int | None = None,
     moved: bool = False,
+    file: int = 0,
 ) -> EpochPlan:
-    """Shuffle the cases into whole batches: as many as there are, or `num_batches`, the last filled up with the first.
+    """Shuffle the cases of a file into whole batches: all of these, or `num_batches`, the last filled up by the first.
 
-    Cases that are left over wait for another epoch.
+    Cases that are left over wait for another epoch. Files, which are numbered, are shuffled independently.
     """
-    generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0]))
+    drawn = np.random.SeedSequence((seed, epoch, file))
+    generator = torch.Generator().manual_seed(int(drawn.generate_state(1)[0]))
     shape = (len(cases) // batch_size if num_batches is None else num_batches, batch_size)
     count = shape[0] * shape[1]
     indices = torch.randperm(len(cases), generator=generator)[torch.arange(count) % len(cases)]
     frames = cases.draw_frames(count, generator)
     elements = symmetries.draw(count, generator)
-    indices, frames, elements = (drawn.reshape(shape).to(cases.device) for drawn in (indices, frames, elements))
+    indices, frames, elements = (each.reshape(shape).to(cases.device) for each in (indices, frames, elements))
     places = torch.rand(*shape, 2, generator=generator).to(cases.device) if moved else None
     return EpochPlan(indices, frames, elements, places)
+
+
+def spread_evenly(counts: Sequence[int]) -> list[int]:
+    """Return from which file each batch of an epoch is, if each has so many: all are spread evenly through it."""
+    places = [((place + 0.5) / count, file) for file, count in enumerate(counts) for place in range(count)]
+    return [file for _, file in sorted(places)]
 
 
 def validation_batches(

@@ -1,6 +1,7 @@
 """Settings of a training run: a recipe, changed by a TOML file, by arguments and by overrides; without torch."""
 
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -48,7 +49,7 @@ class TrainSettings:
     """How a network is trained; the defaults are the recipe "fast".
 
     epochs                passes over the training cases, unless the run has a time limit
-    batch_size            cases per step, over all devices
+    batch_size            cases per step, over all devices; of several files at the resolution of the first
     drop_last             leave cases that do not fill a batch to another epoch; else cases from the beginning of the
                           epoch fill it up, so that every epoch has all cases
     optimizer             adam: L2 penalty; adamw, muon: decoupled weight decay; muon: orthogonalised momentum
@@ -67,8 +68,8 @@ class TrainSettings:
     ema_decay             of the exponential moving average (EMA) of the weights, which is validated and kept; 0: none
     grad_clip_norm        largest norm of a gradient; 0: no limit
     last_time             of a transient problem: seconds of the last frame to train on, and to validate on
-    training_cases        to train on, the first of the file's; 0: all
-    validation_cases      to validate each epoch on, the first of the file's; 0: all
+    training_cases        to train on, the first of each file's; 0: all
+    validation_cases      to validate each epoch on, the first of each file's; 0: all
     precision             of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
                           unless the network asks for float32; float32 elsewhere. Validation is in float32.
     compile               "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
@@ -115,9 +116,17 @@ class TrainSettings:
                 raise DisolError(f"train has no setting {shown(name)}. Its settings are {', '.join(known)}.")
         return replace(self, **settings)
 
-    def count_batches(self, num_cases: int) -> int:
+    def batch_size_at(self, resolution: int, first: int) -> int:
+        """Return the cases of a batch at a resolution, `batch_size` being those at the first one.
+
+        Halved or doubled as often as keeps the pixels of a batch about as many, so that as many processes can share it.
+        """
+        halvings = round(2 * math.log2(resolution / first))
+        return max(1, int(self.batch_size * 2.0**-halvings))
+
+    def count_batches(self, num_cases: int, batch_size: int) -> int:
         """Return the steps of an epoch of so many cases."""
-        return num_cases // self.batch_size if self.drop_last else -(-num_cases // self.batch_size)
+        return num_cases // batch_size if self.drop_last else -(-num_cases // batch_size)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, as a checkpoint stores them."""

@@ -1,10 +1,11 @@
 """A run on its way: epoch after epoch, each written down and kept, so that it can be interrupted and resumed."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 
 from disol._checks import is_number, whole_number
 from disol._progress import shown_progress
-from disol.data.dataset import CaseDataset, DeviceCases
+from disol.data.dataset import Batch, CaseDataset, DeviceCases
 from disol.errors import DisolError, listed
 from disol.models.base import find_accepted
 from disol.models.card import Card
@@ -21,13 +22,13 @@ from disol.models.handle import resolve
 from disol.models.table import MODELS, build_network, count_parameters, create_model
 from disol.solvers.memory import free_bytes_of_host
 from disol.training.augmentation import IDENTITY, Symmetries
-from disol.training.batches import EpochPlan, plan_epoch
+from disol.training.batches import plan_epoch, spread_evenly
 from disol.training.clock import FINISHING, Clock, Pace
 from disol.training.distributed import Processes
 from disol.training.folder import RunFolder
 from disol.training.history import EpochRecord, History, write_curve
 from disol.training.loop import Training
-from disol.training.run import RunReport, Task, check_start
+from disol.training.run import CaseFile, RunReport, Task, check_start
 
 BYTES_OF_A_WEIGHT = 16  # with its gradient, its moving average and its momentum
 BEST = {"epoch", "train_loss", "validation_loss"}  # what is known of the best model
@@ -39,7 +40,7 @@ class DivergedError(DisolError):
 
 def prepare_network(task: Task) -> Checkpoint:
     """Return the network to begin with: a new one of random weights, or a copy of a trained one."""
-    settings, stored = task.settings, task.stored
+    settings = task.settings
     if task.start is None:
         if isinstance(settings.model, str) and settings.model in MODELS:
             with torch.device("meta"):
@@ -51,28 +52,50 @@ def prepare_network(task: Task) -> Checkpoint:
             network,
             task.problem,
             task.conventions,
-            stored.resolution,
+            task.resolutions,
             model=settings.model,
             model_settings=settings.model_settings,
         )
         return Checkpoint(None, network, task.problem, {}, None, card)
     asked = settings.model if "model" in settings.chosen else None
     found = resolve(
-        task.start, problem=task.problem, model=asked, conventions=task.conventions, resolution=stored.resolution
+        task.start, problem=task.problem, model=asked, conventions=task.conventions, resolution=task.resolutions
     )
     check_start(found.name, found.card, settings)
     return replace(found, network=deepcopy(found.network))
 
 
+@dataclass(frozen=True, eq=False)
+class LoadedFile:
+    """A file on the device of a run.
+
+    cases         to train on
+    symmetries    of its grid
+    batch_size    cases of a step
+    num_batches   steps of an epoch
+    """
+
+    cases: DeviceCases
+    validation_cases: DeviceCases
+    symmetries: Symmetries
+    batch_size: int
+    num_batches: int
+
+
 class Run:
-    """A run on its way: what it is asked to do, and how far it has come."""
+    """A run on its way: what it is asked to do, and how far it has come.
+
+    order   from which file each batch of an epoch is; batches of one file all have one shape
+    """
 
     def __init__(self, task: Task, network: nn.Module, folder: RunFolder, clock: Clock, processes: Processes) -> None:
         settings = task.settings.train
-        if settings.batch_size % processes.size:
-            raise DisolError(
-                f"train.batch_size must be a multiple of the {processes.size} processes, got {settings.batch_size}."
-            )
+        for file in task.files:
+            if file.batch_size % processes.size:
+                at = "" if file.batch_size == settings.batch_size else f" at the resolution of {file.path}"
+                raise DisolError(
+                    f"train.batch_size must be a multiple of the {processes.size} processes, got {file.batch_size}{at}."
+                )
         self.task = task
         self.settings = settings
         self.folder = folder
@@ -80,32 +103,39 @@ class Run:
         self.processes = processes
         self.training = Training(processes, network, settings)
         self.notes = task.notes
-        self.cases = self.load_cases("train", task.num_cases)
-        self.validation_cases = self.load_cases("validation", settings.validation_cases or None)
-        clock.num_batches = settings.count_batches(len(self.cases))
-        elements = None if settings.augment_symmetry else [IDENTITY]
-        self.symmetries = Symmetries.of(
-            task.problem, task.conventions, task.stored.resolution, processes.device, elements
-        )
+        self.files = [self.load(file) for file in task.files]
+        self.order = spread_evenly([file.num_batches for file in self.files])
+        clock.num_batches = len(self.order)
         self.epoch = 0
         self.is_done = False
         self.best: dict[str, Any] = {"validation_loss": math.inf}
 
-    def load_cases(self, split: str, first: int | None) -> DeviceCases:
+    def load(self, file: CaseFile) -> LoadedFile:
+        """Copy what is needed of a file to the device."""
+        settings, device = self.settings, self.processes.device
+        cases = self.load_cases(file, "train", file.num_cases)
+        validation_cases = self.load_cases(file, "validation", settings.validation_cases or None)
+        elements = None if settings.augment_symmetry else [IDENTITY]
+        symmetries = Symmetries.of(self.task.problem, self.task.conventions, file.stored.resolution, device, elements)
+        num_batches = settings.count_batches(len(cases), file.batch_size)
+        return LoadedFile(cases, validation_cases, symmetries, file.batch_size, num_batches)
+
+    def load_cases(self, file: CaseFile, split: str, first: int | None) -> DeviceCases:
         """Copy the first cases of a split to the device; those that the network cannot predict are left out."""
         until = self.settings.last_time
-        cases = CaseDataset(self.task.data, split).to_device(self.processes.device, until=until, first=first)
+        cases = CaseDataset(file.path, split).to_device(self.processes.device, until=until, first=first)
         accepted = find_accepted(self.training.network, cases.arrays["domain"])
         if accepted is None or accepted.all():
             return cases
-        kept, least = int(accepted.sum()), self.settings.batch_size if split == "train" else 1
+        kept, least = int(accepted.sum()), file.batch_size if split == "train" else 1
         name = self.folder.first.card.model
         if kept < least:
             raise DisolError(
-                f"{name} can predict {kept} of the {len(cases)} {split} cases of {self.task.data}, at least {least} "
+                f"{name} can predict {kept} of the {len(cases)} {split} cases of {file.path}, at least {least} "
                 "are needed. Use other cases, or another model."
             )
-        self.notes += (f"{name} can predict {kept} of the {len(cases)} {split} cases: the others are left out.",)
+        of = f" of {file.path}" if len(self.task.files) > 1 else ""
+        self.notes += (f"{name} can predict {kept} of the {len(cases)} {split} cases{of}: the others are left out.",)
         return DeviceCases(cases.settings, {array: values[accepted] for array, values in cases.arrays.items()}, until)
 
     def begin(self, last: Checkpoint | None) -> None:
@@ -115,8 +145,8 @@ class Run:
         self.processes.wait()  # every process has read the folder before the first one writes to it
         if last is None:
             self.save()
-        batch = next(self.plan().batches(self.cases, self.symmetries, self.processes.own))
-        self.clock.step_seconds = self.training.try_steps(batch, self.clock.read)
+        tried = [self.training.try_steps(next(batches), self.clock.read) for batches in self.batches_by_file()]
+        self.clock.step_seconds = fmean(tried, [file.num_batches for file in self.files])
         self.clock.ready()
         if self.clock.limit is not None and self.clock.prepared + FINISHING >= self.clock.limit:
             self.notes += (
@@ -140,30 +170,47 @@ class Run:
                 if history is not None:
                     history.add(record)
                 self.save()
-                steps_seconds = pace.batches * self.settings.batch_size / record.cases_per_second
+                steps_seconds = self.count_cases(pace.batches) / record.cases_per_second
                 self.clock.observe(pace.batches, steps_seconds, self.clock.read() - started - steps_seconds)
                 bar.say(f"{record}  best {self.best['validation_loss']:.3e}")
 
-    def plan(self) -> EpochPlan:
-        """Plan the next epoch."""
-        return plan_epoch(
-            self.cases,
-            self.symmetries,
-            seed=self.task.seed,
-            epoch=self.epoch,
-            batch_size=self.settings.batch_size,
-            num_batches=self.clock.num_batches,
-            moved=self.settings.augment_translation and self.task.problem.is_homogeneous,
-        )
+    def batches(self) -> Iterator[Batch]:
+        """Stack the batches of the next epoch, those of all files spread evenly through it."""
+        by_file = self.batches_by_file()
+        return (next(by_file[file]) for file in self.order)
+
+    def batches_by_file(self) -> list[Iterator[Batch]]:
+        """Stack the batches of the next epoch of each file; of each batch what is this process's own."""
+        plans = [
+            plan_epoch(
+                file.cases,
+                file.symmetries,
+                seed=self.task.seed,
+                epoch=self.epoch,
+                batch_size=file.batch_size,
+                num_batches=file.num_batches,
+                moved=self.settings.augment_translation and self.task.problem.is_homogeneous,
+                file=number,
+            )
+            for number, file in enumerate(self.files)
+        ]
+        return [
+            plan.batches(file.cases, file.symmetries, self.processes.own)
+            for plan, file in zip(plans, self.files, strict=True)
+        ]
+
+    def count_cases(self, batches: int) -> int:
+        """Count the cases of the first batches of an epoch."""
+        return sum(self.files[file].batch_size for file in self.order[:batches])
 
     def train_epoch(self, pace: Pace, tell: Callable[[float], None]) -> EpochRecord:
         """Train and validate for one epoch, and keep the model if it is the best so far."""
-        batch_size = self.settings.batch_size
         started = self.clock.read()
         with self.processes.seeded(self.task.seed, self.epoch):
-            train_loss = self.training.train_epoch(self.cases, self.plan(), self.symmetries, pace, tell)
+            train_loss = self.training.train_epoch(self.batches(), pace, tell)
         seconds = max(self.clock.read() - started, 1e-9)
-        validation_loss = self.training.validate(self.validation_cases, batch_size)
+        losses = [self.training.validate(file.validation_cases, file.batch_size) for file in self.files]
+        validation_loss = sum(losses) / len(losses)
         self.require_finite(train_loss, validation_loss)
         self.epoch += 1
         self.is_done = pace.is_last
@@ -173,7 +220,8 @@ class Run:
             validation_loss,
             self.training.learning_rate,
             self.clock.seconds,
-            pace.batches * batch_size / seconds,
+            self.count_cases(pace.batches) / seconds,
+            file_losses=tuple(losses) if len(losses) > 1 else (),
         )
         self.training.schedule.after_epoch(validation_loss)
         if validation_loss < self.best["validation_loss"]:
@@ -233,7 +281,11 @@ class Run:
         seconds = self.clock.seconds
         if self.processes.is_rank_zero:
             write_curve(self.folder.path, f"{self.task.problem.name}: {self.folder.first.card.model}")
-            told = {"epochs": self.epoch, "seconds": seconds, "training_cases": len(self.cases)}
+            told = {
+                "epochs": self.epoch,
+                "seconds": seconds,
+                "training_cases": sum(len(file.cases) for file in self.files),
+            }
             self.folder.finish(told)
         self.processes.wait()
         return RunReport.of(self.folder.path, {**self.best, "epochs": self.epoch, "seconds": seconds}, self.notes)

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,10 @@ from disol.models.card import is_checkpoint, read_card
 from disol.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from disol.models.table import MODELS
 from disol.training.config import RENAMED
-from disol.training.run import Task, require_vacant
+from disol.training.run import Task, describe_files, digest_files, require_vacant
 
 LAST = "last"
 LOCK = "lock"  # in `last/`, while a process trains there
-_CASES = "cases"  # names the content of a file in an identity
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,6 @@ class RunFolder:
     @classmethod
     def of(cls, task: Task, first: Checkpoint) -> "RunFolder":
         """Describe the folder of a run."""
-        stored = {name: value for name, value in asdict(task.stored).items() if name != "package_version"}
         identity = {
             "problem": task.problem.name,
             "model": first.card.model,
@@ -52,9 +50,9 @@ class RunFolder:
             "minutes": task.minutes,
             **{f"train.{name}": value for name, value in task.settings.train.as_dict().items()},
             **{f"model.{name}": value for name, value in first.card.model_config.items()},
-            **{f"data.{name}": value for name, value in stored.items()},
+            **describe_files(task.files),
             "start": None if _has_random_weights(task) else digest_weights(first.network),
-            _CASES: task.digest,
+            **digest_files(task.files),
         }
         return cls(task.out, task, first, json.loads(json.dumps(identity)))
 
@@ -153,7 +151,7 @@ class RunFolder:
             network,
             self.task.problem,
             conventions=self.task.conventions,
-            resolution=self.task.stored.resolution,
+            resolution=self.task.resolutions,
             metrics={**metrics, "run": self.identity},
             state=state,
             model=self.first.card.model,

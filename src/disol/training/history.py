@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +33,7 @@ class EpochRecord:
     learning_rate      of its last step
     seconds            since the run was started, over all sessions
     cases_per_second   in its steps
+    file_losses        validation losses of the files, whose mean is that of the run, where there are several
     """
 
     epoch: int
@@ -41,6 +42,7 @@ class EpochRecord:
     learning_rate: float
     seconds: float
     cases_per_second: float
+    file_losses: tuple[float, ...] = field(default=(), kw_only=True)
 
     def __repr__(self) -> str:
         return f"EpochRecord({self})"
@@ -94,7 +96,10 @@ class History:
 
 def _line(record: EpochRecord) -> bytes:
     """Write a record as a line of JSON."""
-    return f"{json.dumps(asdict(record))}\n".encode()
+    told = asdict(record)
+    if not record.file_losses:
+        del told["file_losses"]
+    return f"{json.dumps(told)}\n".encode()
 
 
 def read_history(folder: str | Path) -> list[EpochRecord]:
@@ -106,9 +111,9 @@ def read_history(folder: str | Path) -> list[EpochRecord]:
 
 def _read_line(line: bytes, path: Path) -> EpochRecord:
     stored, kinds = read_json(line, path), get_type_hints(EpochRecord)
-    if not isinstance(stored, dict) or stored.keys() != kinds.keys():
+    if not isinstance(stored, dict) or stored.keys() | {"file_losses"} != kinds.keys():
         raise DisolError(f"{path} must hold a line for each epoch, got {shown(stored)}. Remove that line.")
-    return EpochRecord(**{name: check_setting(f"{name} in {path}", stored[name], kinds[name]) for name in kinds})
+    return EpochRecord(**{name: check_setting(f"{name} in {path}", stored[name], kinds[name]) for name in stored})
 
 
 def plot_losses(records: Sequence[EpochRecord], title: str) -> "Figure":

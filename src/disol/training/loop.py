@@ -1,7 +1,7 @@
 """The training loop: one path for a CPU, one GPU or many, in any precision, compiled or not."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from disol._checks import whole_number
 from disol.data.dataset import Batch, DeviceCases
 from disol.errors import DisolError
-from disol.training.augmentation import Symmetries
-from disol.training.batches import EpochPlan, validation_batches
+from disol.training.batches import validation_batches
 from disol.training.clock import Pace
 from disol.training.config import CompileMode, TrainSettings
 from disol.training.distributed import Processes
@@ -97,13 +96,10 @@ class Training:
         self.ema.update_parameters(self.network)
         return loss.detach()
 
-    def train_epoch(
-        self, cases: DeviceCases, plan: EpochPlan, symmetries: Symmetries, pace: Pace, tell: Callable[[float], None]
-    ) -> float:
+    def train_epoch(self, batches: Iterable[Batch], pace: Pace, tell: Callable[[float], None]) -> float:
         """Take the steps of an epoch, tell the progress after each, and return the mean of their losses."""
         self.network.train()
         total = torch.zeros((), device=self.processes.device)
-        batches = plan.batches(cases, symmetries, self.processes.own)
         for number, batch in enumerate(islice(batches, pace.batches)):
             # The rate of the middle of a step: at its start that of the first would be 0, and the step in vain.
             total += self.step(batch, (pace.progress(number) + pace.progress(number + 1)) / 2)
@@ -212,6 +208,20 @@ def compiled(module: nn.Module, mode: CompileMode) -> nn.Module:
             dynamic=False, options={"force_layout_optimization": True, "triton.cudagraphs": mode == "graphs"}
         )
     return module
+
+
+@contextmanager
+def compiling_shapes(count: int) -> Iterator[None]:
+    """Let torch compile the network and the validator for batches of so many shapes.
+
+    It takes eight in all, and runs further ones uncompiled.
+    """
+    if count == 1:
+        yield
+        return
+    settings = torch._dynamo.config
+    with settings.patch(recompile_limit=settings.recompile_limit + 2 * count):
+        yield
 
 
 @contextmanager

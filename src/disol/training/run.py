@@ -1,11 +1,13 @@
-"""`train`: from a file of cases to a checkpoint. Its arguments are checked before torch is imported."""
+"""`train`: from files of cases to a checkpoint. Its arguments are checked before torch is imported."""
 
 import hashlib
 import os
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ import numpy as np
 from disol._checks import positive_number, whole_number
 from disol._devices import check_device, enough_memory
 from disol._files import as_path
-from disol.data.recipe import StoreSettings
+from disol.data.recipe import SPLITS, StoreSettings
 from disol.data.store import Store, open_store
 from disol.errors import DisolError, shown
 from disol.models.card import Card, as_json, read_card
@@ -24,7 +26,7 @@ from disol.problems import Problem
 from disol.problems.conventions import Conventions
 from disol.problems.table import find_conventions, find_problem
 from disol.training.clock import Clock
-from disol.training.config import RunSettings, choose_settings
+from disol.training.config import RunSettings, TrainSettings, choose_settings
 
 if TYPE_CHECKING:
     from disol.models.handle import Handle
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 # was trained on before from 5.3e-3 to 2.4e-2 (7.1e-2).
 FINE_TUNING = 0.1
 LARGEST_SEED = 2**64 - 1  # that torch takes
+_SHARED = ("conventions", "normalisation", "times")  # what files to train on have in common, besides the problem
+_RUN_DATA = "data"  # how a run names what it says about its files
 _read_time = time.perf_counter  # tests put a clock of their own here
 
 
@@ -77,7 +81,7 @@ class RunReport:
 
 def train(
     problem: str | Problem,
-    data: str | Path,
+    data: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
     model: "Model | None" = None,
@@ -94,6 +98,7 @@ def train(
 ) -> RunReport:
     """Train a model on the training cases of a file, and keep the one with the best validation loss in `out`.
 
+    data             a file of cases, or several, which may differ in their resolution; every step takes cases of one
     model            "disol" unless a config says otherwise (`list_models` lists the others), or a network of one's own:
                      an `nn.Module` class, called as `MyNetwork(num_channels, num_fields, **model_settings)`, an object
                      of one, whose weights training begins with, or the text "package.module:Name" of either
@@ -121,7 +126,7 @@ def train(
     from disol.training.distributed import join_processes  # noqa: PLC0415  torch takes seconds to import
     from disol.training.epochs import Run, prepare_network  # noqa: PLC0415
     from disol.training.folder import RunFolder  # noqa: PLC0415
-    from disol.training.loop import quick_matrix_products  # noqa: PLC0415
+    from disol.training.loop import compiling_shapes, quick_matrix_products  # noqa: PLC0415
 
     processes = join_processes(device)
     too_large = (
@@ -136,7 +141,8 @@ def train(
             folder.drop_last()
             return RunReport.of(folder.path, finished.metrics, task.notes)
         clock = Clock(settings.train.epochs, task.num_batches, task.limit, started=started, read=_read_time)
-        with folder.claimed() if processes.is_rank_zero else nullcontext(), quick_matrix_products():
+        claimed = folder.claimed() if processes.is_rank_zero else nullcontext()
+        with claimed, quick_matrix_products(), compiling_shapes(len(task.files)):
             run = Run(task, first.network, folder, clock, processes)
             run.begin(folder.find_last())
             run.train(progress)
@@ -144,22 +150,33 @@ def train(
 
 
 @dataclass(frozen=True, eq=False)
+class CaseFile:
+    """A file to train on.
+
+    stored       what it says about its cases
+    digest       of its cases
+    num_cases    to train on, those included that a network may refuse
+    batch_size   cases of a step
+    """
+
+    path: Path
+    stored: StoreSettings
+    digest: str
+    num_cases: int
+    batch_size: int
+
+
+@dataclass(frozen=True, eq=False)
 class Task:
     """What a run is asked to do.
 
-    stored     what the file says about its cases
-    digest     of the cases of the file
-    num_cases  to train on, those included that a network may refuse
     minutes    the run may take; None for one that ends after its epochs
     start      a trained network to begin with
     """
 
     problem: Problem
     settings: RunSettings
-    data: Path
-    stored: StoreSettings
-    digest: str
-    num_cases: int
+    files: tuple[CaseFile, ...]
     out: Path
     seed: int
     minutes: float | None
@@ -169,12 +186,17 @@ class Task:
     @property
     def conventions(self) -> Conventions:
         """How the cases were discretised."""
-        return find_conventions(self.stored.conventions, self.problem)
+        return find_conventions(self.files[0].stored.conventions, self.problem)
+
+    @property
+    def resolutions(self) -> list[int]:
+        """Pixels along a side of the grids of each file."""
+        return [file.stored.resolution for file in self.files]
 
     @property
     def num_batches(self) -> int:
         """Steps of an epoch, if the network refuses no case."""
-        return self.settings.train.count_batches(self.num_cases)
+        return sum(self.settings.train.count_batches(file.num_cases, file.batch_size) for file in self.files)
 
     @property
     def limit(self) -> float | None:
@@ -185,7 +207,7 @@ class Task:
 def read_task(
     problem: Problem,
     settings: RunSettings,
-    data: str | Path,
+    data: str | Path | Sequence[str | Path],
     out: str | Path,
     seed: int = 0,
     minutes: float | None = None,
@@ -206,20 +228,36 @@ def read_task(
             card.find_problem(folder, problem)
             check_start(str(start), card, settings)
         settings, notes = _fine_tuned(settings)
-    out, store = as_path("out", out), open_store(data)
-    _require_match(problem, store.settings, data)
-    num_cases, num_validation = (len(store.positions(split)) for split in ("train", "validation"))
-    num_cases = min(num_cases, settings.train.training_cases or num_cases)
-    batch_size = settings.train.batch_size
-    if num_cases < batch_size:
-        raise DisolError(
-            f"{data} has {num_cases} training cases, fewer than one batch of {batch_size}. "
-            f"Set train.batch_size={num_cases} or less, or generate more cases."
-        )
-    if num_validation == 0:
-        raise DisolError(f"{data} has no validation cases. Generate more cases.")
-    digest = _digest_cases(store)
-    return Task(problem, settings, Path(data), store.settings, digest, num_cases, out, seed, minutes, start, notes)
+    out, files = as_path("out", out), _read_files(problem, settings.train, data)
+    return Task(problem, settings, files, out, seed, minutes, start, (*notes, *_note_repeated(files)))
+
+
+def describe_files(files: Iterable[CaseFile]) -> dict[str, Any]:
+    """Say by names what a run is trained on: "data.seed" is that of the first file, "data2.seed" of the second."""
+    return {
+        f"{_RUN_DATA}{_mark(number)}.{name}": value
+        for number, file in enumerate(files)
+        for name, value in asdict(file.stored).items()
+        if name != "package_version"
+    }
+
+
+def digest_files(files: Iterable[CaseFile]) -> dict[str, str]:
+    """Return the digests of the cases of files by names as those of `describe_files`."""
+    return {f"cases{_mark(number)}": file.digest for number, file in enumerate(files)}
+
+
+def read_described_files(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what `describe_files` says of each file, from all that a checkpoint tells of its run."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in run.items():
+        if match := re.fullmatch(rf"{_RUN_DATA}(\d*)\.(\w+)", key):
+            found.setdefault(match[1], {})[match[2]] = value
+    return list(found.values())
+
+
+def _mark(number: int) -> str:
+    return str(number + 1) if number else ""
 
 
 def check_start(name: str, card: Card, settings: RunSettings) -> None:
@@ -258,6 +296,54 @@ def _fine_tuned(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:
     rate = FINE_TUNING * settings.train.learning_rate
     note = f"Fine-tuning at a learning rate of {rate:.3g}, a tenth of the recipe's; train.learning_rate sets another."
     return replace(settings, train=replace(settings.train, learning_rate=rate)), (f"{note} {cost}",)
+
+
+def _read_files(
+    problem: Problem, settings: TrainSettings, data: str | Path | Sequence[str | Path]
+) -> tuple[CaseFile, ...]:
+    """Open files of cases, and require that one network can be trained on all of them."""
+    paths = [data] if isinstance(data, str | Path) else list(data)
+    if not paths:
+        raise DisolError("Training needs one file of cases or more, got none. Pass files made by generate.")
+    stores = [open_store(path) for path in paths]
+    first = stores[0].settings
+    files = []
+    for path, store in zip(paths, stores, strict=True):
+        stored = store.settings
+        _require_match(problem, stored, path)
+        for name in _SHARED:
+            own, other = getattr(first, name), getattr(stored, name)
+            if own != other:
+                raise DisolError(
+                    f"{paths[0]} has the {name} {shown(own)}, but {path} has {shown(other)}. Train on files that agree."
+                )
+        num_cases, num_validation = (len(store.positions(split)) for split in SPLITS)
+        num_cases = min(num_cases, settings.training_cases or num_cases)
+        batch_size = settings.batch_size_at(stored.resolution, first.resolution)
+        if num_cases < batch_size:
+            enough = settings.batch_size * num_cases // batch_size
+            raise DisolError(
+                f"{path} has {num_cases} training cases, fewer than one batch of {batch_size}. "
+                f"Set train.batch_size={enough} or less, or generate more cases."
+            )
+        if num_validation == 0:
+            raise DisolError(f"{path} has no validation cases. Generate more cases.")
+        files.append(CaseFile(Path(path), stored, _digest_cases(store), num_cases, batch_size))
+    return tuple(files)
+
+
+def _note_repeated(files: Sequence[CaseFile]) -> Iterator[str]:
+    """Say where cases that one file is validated on are trained on in another, which every resolution shows alike."""
+    for one, other in permutations(files, 2):
+        if one.stored.draws_as(other.stored):
+            cases = np.arange(min(one.stored.num_cases, other.stored.num_cases))
+            validated, trained = (file.stored.number_cases(cases)["split"] for file in (one, other))
+            count = int(((validated == SPLITS.index("validation")) & (trained == SPLITS.index("train"))).sum())
+            if count:
+                yield (
+                    f"{count} validation cases of {one.path} are training cases of {other.path}: validation losses "
+                    "will be too small. Generate files with seeds of their own."
+                )
 
 
 def _require_match(problem: Problem, stored: StoreSettings, data: str | Path) -> None:
