@@ -221,6 +221,8 @@ def edit_card(path, **changes):
         ({"model": "fnn"}, "Unknown model 'fnn'"),
         ({"conventions": "mine"}, "Unknown conventions 'mine'"),
         ({"resolution": "64"}, "resolution of .* must not be '64'"),
+        ({"other_resolutions": ["96"]}, r"other_resolutions of .* must not be \['96'\]"),
+        ({"other_resolutions": [96, 0]}, "resolution of .* must be from 1 to 16,384, got 0"),
         ({"normalisation": "none"}, "normalisation of .* must not be 'none'"),
         (
             {"channels": ["domain", "source", "dirichlet"]},
@@ -246,6 +248,19 @@ def test_a_card_that_does_not_fit_is_explained_in_one_line(changes, message, tmp
     with pytest.raises(ValueError, match=message) as raised:
         load_checkpoint(tmp_path)
     assert "\n" not in str(raised.value)
+
+
+def test_a_checkpoint_of_several_resolutions_tells_them_in_order_and_once(tmp_path):
+    save_checkpoint(tmp_path, tiny_model(), "poisson", resolution=[24, 16, 24, 32])
+    found = load_checkpoint(tmp_path)
+    assert (found.resolution, found.resolutions, found.card.grids) == (24, (24, 16, 32), "24 x 24, 16 x 16 and 32 x 32")
+    assert "24 x 24, 16 x 16 and 32 x 32 grids" in repr(found)
+
+
+def test_a_card_of_one_resolution_is_written_as_it_always_was(tmp_path):
+    for resolution in (16, [16], [16, 16]):
+        save_checkpoint(tmp_path, tiny_model(), "poisson", resolution=resolution)
+        assert "other_resolutions" not in json.loads((tmp_path / CARD).read_text())
 
 
 def test_a_setting_younger_than_a_checkpoint_has_its_default(tmp_path):
@@ -469,6 +484,8 @@ def test_other_numbers_than_the_trained_ones_are_refused(tmp_path):
         ("heat", {}, "heat maps domain, dirichlet, source, initial, time to u, but the network maps"),
         ("poisson", {"conventions": "mine"}, "Unknown conventions 'mine'"),
         ("poisson", {"resolution": 0}, "resolution must be at least 1"),
+        ("poisson", {"resolution": [16, 0]}, "resolution must be at least 1"),
+        ("poisson", {"resolution": []}, "resolution must be one or several, got none"),
         ("poisson", {"storage": "int8"}, "Unknown storage 'int8'. Use one of float32, float16"),
         ("poisson", {"state": {"a": [object()]}}, r"state\['a'\]\[0\] must be a tensor, .* got object"),
         ("poisson", {"metrics": {"a": torch.ones(1)}}, r"metrics\['a'\] must be a number, .* got Tensor"),
