@@ -16,7 +16,7 @@ sys.path.append(str(HERE.parent / "benchmarks"))  # scripts, which import each o
 
 from campaign import RESULTS, Campaign
 from report import processor, publish, table
-from stating import CONTINUED, EXACT, SAME, SAME_CURVES
+from stating import CONTINUED, EXACT, SAME
 
 VERDICTS = ("ok", "refused", "traceback", "hang", "memory", "crash", "wrong answer", "outside")
 GENERATORS = {
@@ -54,7 +54,7 @@ def told_stated(campaign: Campaign) -> list[str]:
         f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`{command}`), under the same limits. "
         f"*Wrong answer* is here also a linear solution that is not found (to {EXACT:g} of a mask, {CONTINUED:g} of "
         "curves, which cut off slivers), one that does not depend linearly on what drives it or changes with the unit "
-        f"of length (by more than {SAME:g} of a mask, {SAME_CURVES:g} of curves), totals that do not add up to 0, a "
+        f"of length (by more than {SAME:g}), totals that do not add up to 0, a "
         "derivative that is no central difference, a file that is not whole, or a ranking out of order."
     )
     return ["## What can be stated", told, *told_counts(campaign), *told_findings(campaign)]

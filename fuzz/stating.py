@@ -15,8 +15,7 @@ from statements import Statement
 
 EXACT = 1e-8  # relative error of what elements hold exactly, but for rounding that was told
 CONTINUED = 1e-3  # of linear solutions where the boundary cuts off slivers: 1e-5 mostly, 2e-4 at most until now
-SAME = 1e-9  # relative difference of solutions in two units, of a mask
-SAME_CURVES = 1e-6  # and of polygons, whose corners are rounded anew: 1.3e-7 until now, of a matrix of condition 2e12
+SAME = 1e-9  # relative difference of solutions in two units, but for rounding that was told
 BALANCED = 1e-6  # of the largest total
 STEP = 1e-5  # of central differences, relative
 DIFFERENTIATED = 1e-4  # relative difference of a derivative and a central difference
@@ -222,7 +221,7 @@ def check_units(statement: Statement, factor: float) -> None:
         given["source"] = plain.given["source"] * factor**-2.0
     other = Statement(statement.problem, statement.plate.scaled(factor), {**given, **kept})
     one, another = statement.solve(), other.solve()
-    limit = (SAME_CURVES if statement.plate.mask is None else SAME) + 10 * max(told(one), told(another))
+    limit = SAME + 10 * max(told(one), told(another))
     require_close("another unit", another.field, one.field, limit, np.abs(one.field).max())
 
 

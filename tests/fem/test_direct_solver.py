@@ -85,3 +85,14 @@ def test_a_limit_within_a_limit_ends_with_the_outer_one():
             pass
         assert set(threads_of_blas()) == {1}
     assert threads_of_blas() == before
+
+
+def test_entries_that_rounding_has_left_out_are_part_of_solutions():
+    """(A + R) u = b of matrices that doubles cannot add up."""
+    matrix = sparse.csc_array(np.array([[1.0, -1.0], [-1.0, 1.0 + 2.0**-30]]))
+    rest = sparse.csr_array(np.array([[2.0**-60, 0.0], [0.0, 0.0]]))
+    solver = DirectSolver(matrix, rest)
+    for each, expected in ((solver, 1.0), (solver.transposed(), 1.0)):
+        found, error = each.solve_and_estimate(np.array([2.0**-60, 2.0**-30]))
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+        assert error < 1e-13

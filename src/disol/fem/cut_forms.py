@@ -6,7 +6,7 @@ Lengths inside an element are in pixels, so that ∇N carries 1/h and areas h².
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -180,17 +180,28 @@ class Elements:
 
     def stiffness(self) -> Locals:
         """∫ C ∇N_i : ∇N_j + w_i v · ∇N_j + w_i r N_j, w = N + τ v · ∇N."""
+        return self.transport() + self.reactive() if self.reaction.any() else self.transport()
+
+    def transport(self) -> Locals:
+        """∫ C ∇N_i : ∇N_j + w_i v · ∇N_j: constants, and rigid motions of a body, feel nothing of it."""
         matrix = self.energy()
-        if self.reaction.any():
-            matrix = matrix + self._on_diagonal(self.reaction, self.h**2 * np.tensordot(self.moments, N_N, (1, -1)))
         if self.velocity is None:
             return matrix
-        advected = np.einsum("...b,...bij->...ij", self.velocity, np.tensordot(self.moments, N_SLOPE, (1, -1)))
         along = np.einsum("...a,...b,...abij->...ij", self.velocity, self.velocity, self.gradients(), optimize=True)
-        added = self.h * advected + self.tau[:, None, None] * along
-        if self.reaction.any():
-            added = added + self.h * (self.tau * self.reaction)[:, None, None] * np.swapaxes(advected, -1, -2)
+        added = self.h * self._advected(self.velocity) + self.tau[:, None, None] * along
         return matrix + added[:, :, None, :, None]
+
+    def reactive(self) -> Locals:
+        """∫ w_i r N_j."""
+        matrix = self._on_diagonal(self.reaction, self.h**2 * np.tensordot(self.moments, N_N, (1, -1)))
+        if self.velocity is None:
+            return matrix
+        added = self.h * (self.tau * self.reaction)[:, None, None] * np.swapaxes(self._advected(self.velocity), -1, -2)
+        return matrix + added[:, :, None, :, None]
+
+    def _advected(self, velocity: Float[np.ndarray, "_ 2"]) -> Float[np.ndarray, "_ 4 4"]:
+        """∫ N_i v · ∇N_j, in pixels."""
+        return np.einsum("...b,...bij->...ij", velocity, np.tensordot(self.moments, N_SLOPE, (1, -1)))
 
     def test(self) -> Float[np.ndarray, "_ 4 9"]:
         """∫ w_i φ_p, w = N + τ v · ∇N, with φ the biquadratic functions of 3 x 3 points."""
@@ -246,13 +257,26 @@ def groups(cells: CutCells) -> tuple[slice, slice]:
     return slice(0, cells.num_cut), slice(cells.num_cut, None)
 
 
-def element_matrices(cells: CutCells, form: Form, kind: Literal["stiffness", "mass"]) -> Locals:
+def element_matrices(
+    cells: CutCells, form: Form, kind: Literal["stiffness", "transport", "reactive", "mass"]
+) -> Locals:
     """Return the matrices of all elements; whole pixels of one material share theirs."""
     count = form.components
     matrices = np.empty((len(cells.corner), 4, count, 4, count))
     for which in groups(cells):
         matrices[which] = getattr(Elements.of(cells, form, which), kind)()
     return matrices
+
+
+def whole_sizes(cells: CutCells, form: Form) -> Float[np.ndarray, " _"]:
+    """Return the largest entry of the matrix, but for reaction, of each element if it were a whole pixel."""
+    whole = replace(Elements.of(cells, form, slice(None)), moments=WHOLE.reshape(1, -1))
+    return np.abs(whole.transport()).max(axis=(1, 2, 3, 4))
+
+
+def mean_functions(moments: Float[np.ndarray, "element 4 4"]) -> Float[np.ndarray, "element 4"]:
+    """∫ N_i over elements, by their areas."""
+    return np.tensordot(moments[:, :2, :2], SHAPES, ([1, 2], [1, 2])) / moments[:, :1, 0]
 
 
 def source_samples(cells: CutCells, source: ComponentSource) -> Float[np.ndarray, "element 9"]:

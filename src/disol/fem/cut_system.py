@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -20,7 +21,8 @@ from disol.fem.cut_forms import (
     on_elements,
     source_load,
 )
-from disol.fem.nitsche import Boundary, Condition
+from disol.fem.cut_rounding import Noise, Shares, motions, seen_inside, springs
+from disol.fem.nitsche import LARGEST_EXPONENT, Boundary, Condition
 from disol.fem.ordering import nested_dissection
 from disol.fem.rounding import EPSILON, GOLDEN, report, require_range
 from disol.fem.solve import DirectSolver
@@ -84,6 +86,15 @@ def _centres(
     return rows, columns, cells.nodes[element], corner_functions(local)[0]
 
 
+class _Assembled(NamedTuple):
+    """A and b, in elimination order; the absolute values that b is a sum of, and errors of what A is a sum of."""
+
+    matrix: "scipy.sparse.csc_array"
+    load: Vector
+    loads: Vector
+    noise: Noise
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """A step of SDIRK2, in elimination order.
@@ -132,14 +143,22 @@ class CutSystem:
         return place[local]
 
     @cached_property
-    def _assembled(self) -> "tuple[scipy.sparse.csc_array, Vector]":
-        matrices = element_matrices(self.cells, self.form, "stiffness")
+    def _assembled(self) -> "_Assembled":
+        free = element_matrices(self.cells, self.form, "transport")
+        reacts = bool(np.any(self.form.reaction))
+        held = element_matrices(self.cells, self.form, "reactive") if reacts else np.zeros_like(free)
         loads = source_load(self.cells, self.form, self.sources)
-        self.boundary.add_to(matrices, loads)
+        self.boundary.add_to(held, loads)
         if not np.isfinite(loads).all():
             raise DisolError("The load overflows in double precision. Use other units.")
-        load = np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(self._order))
-        return self._gathered(matrices), load
+        holding = np.flatnonzero(held.any(axis=(1, 2, 3, 4)))
+        noise = Noise.of(self.cells, self.form, holding, held[holding])
+        free[holding] += noise.held
+        return _Assembled(self._gathered(free), self._added_up(loads), self._added_up(np.abs(loads)), noise)
+
+    def _added_up(self, shares: Shares, which: Int[np.ndarray, " some"] | slice = slice(None)) -> Vector:
+        """Add up what elements, or some of them, have at their corners."""
+        return np.bincount(self._unknowns[which].reshape(-1), shares.reshape(-1), len(self._order))
 
     @cached_property
     def _mass(self) -> "scipy.sparse.csc_array":
@@ -147,8 +166,7 @@ class CutSystem:
 
     def _gathered(self, matrices: Locals) -> "scipy.sparse.csc_array":
         """Assemble element matrices."""
-        if not np.isfinite(matrices).all():
-            raise DisolError("The system overflows in double precision. Use other units.")
+        _require_finite(matrices)
         unknowns = self._unknowns
         size = unknowns.shape[1]
         rows, columns = np.repeat(unknowns, size, axis=1).reshape(-1), np.tile(unknowns, (1, size)).reshape(-1)
@@ -161,7 +179,7 @@ class CutSystem:
     @cached_property
     def matrix(self) -> "scipy.sparse.csr_array":
         """A."""
-        return self._in_node_order(self._assembled[0])
+        return self._in_node_order(self._assembled.matrix)
 
     @cached_property
     def mass(self) -> "scipy.sparse.csr_array":
@@ -172,7 +190,7 @@ class CutSystem:
     def load(self) -> Vector:
         """Return b."""
         load = np.empty(len(self._order))
-        load[self._order] = self._assembled[1]
+        load[self._order] = self._assembled.load
         return load
 
     @property
@@ -215,11 +233,43 @@ class CutSystem:
     def _solution(self) -> CutField:
         if not np.any(self.form.reaction):
             self.boundary.require_support()
-        return self._field(*self._factors.solve(self._assembled[1]))
+        solution, error = self._factors.solve(self._assembled.load)
+        # Springs are known to as many digits as the residuals that solutions are refined by, and change as much.
+        return self._field(solution, 2 * error + self._change(solution))
+
+    def _change(self, solution: Vector) -> float:
+        """Return what errors of matrices and loads of elements change of a solution, as a share of its largest value.
+
+        Nodes outside the domain count less, by what is seen of them inside.
+        """
+        if not solution.any():
+            return 0.0
+        unit = np.ldexp(1.0, min(int(exponent_of(np.abs(solution).max())), LARGEST_EXPONENT))
+        values = solution / unit
+        corners = values[self._unknowns].reshape(len(self._unknowns), 4, -1)
+        noise = self._assembled.loads / unit + self._added_up(self._assembled.noise.forces(corners))
+        half = np.arange(len(noise)) * GOLDEN % 2 < 1  # of the errors, which then neither cancel nor only add up
+        change = self._factors.apply(2 * half * noise)
+        seen = np.repeat(seen_inside(self.cells), self.form.components)[self._order]
+        return float(EPSILON * np.abs(seen * change).max() / np.abs(seen * values).max())
 
     @cached_property
     def _factors(self) -> "_Scaled":
-        return _Scaled(self._assembled[0])
+        factors = _Scaled(self._assembled.matrix)
+        factors.add(self._springs(factors))
+        return factors
+
+    def _springs(self, factors: "_Scaled") -> "scipy.sparse.csr_array":
+        """Return what holds motions without strain beside the entries of A, which are rounded."""
+        count, noise = self.form.components, self._assembled.noise
+        nodes = self._unknowns[:, ::count] // count
+        known = motions(self.cells.places[self._order[::count] // count], count)
+        left = np.empty_like(known)
+        for place, motion in enumerate(known):
+            held = np.einsum("eicjd,ejd->eic", noise.held, motion[nodes[noise.holding]])
+            forces = self._added_up(held, noise.holding)
+            left[place] = factors.residual(motion.reshape(-1), forces).reshape(-1, count)
+        return springs(nodes, known, left)
 
     def transpose_pixels(
         self, d_pixels: Float[np.ndarray, "component height width"]
@@ -264,7 +314,7 @@ class CutSystem:
 
     def take_steps(self, initial: Sources, step: float, steps: int) -> Iterator[Step]:
         """Yield the steps of `march`, the smaller ones that the first is taken in one by one."""
-        load = self._assembled[1]
+        load = self._assembled.load
         momentum = self._momentum(initial)
         for number in range(steps):
             inner = FIRST if number == 0 else 1
@@ -284,7 +334,7 @@ class CutSystem:
     def factors_of_step(self, share: float) -> "_Scaled":
         """Return the factors of M + γδ K, computed once."""
         if share not in self._factors_of_steps:
-            self._factors_of_steps[share] = _Scaled(self._mass + share * self._assembled[0])
+            self._factors_of_steps[share] = _Scaled(self._mass + share * self._assembled.matrix)
         return self._factors_of_steps[share]
 
     @cached_property
@@ -299,7 +349,7 @@ class CutSystem:
         """∫ ρ N_i u⁰."""
         density = on_elements(self.cells, "density", self.form.density, slice(None))[:, None, None]
         loads = density * self.initial_loads(initial)
-        return np.bincount(self._unknowns.reshape(-1), loads.reshape(-1), len(self._order))
+        return self._added_up(loads)
 
     def _ahead(self, momentum: Vector, middle: Vector) -> Vector:
         """M uⁿ + (1 − γ)/γ (M v − M uⁿ)."""
@@ -332,6 +382,11 @@ class CutSolution:
     fields: tuple[CutField, ...]
 
 
+def _require_finite(matrices: Locals) -> None:
+    if not np.isfinite(matrices).all():
+        raise DisolError("The system overflows in double precision. Use other units.")
+
+
 class _Scaled:
     """Factors of S A S, with S the powers of two next to 1 / √A_ii: the scaling is exact."""
 
@@ -341,6 +396,15 @@ class _Scaled:
         self.scale = np.ldexp(1.0, -(np.frexp(np.where(diagonal > 0, diagonal, 1.0))[1] // 2))
         data = matrix.data * self.scale[matrix.indices] * np.repeat(self.scale, np.diff(matrix.indptr))
         self.solver = DirectSolver(scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+
+    def add(self, rest: "scipy.sparse.csr_array") -> None:
+        """Add what rounding has left out of the entries of A."""
+        data = np.repeat(self.scale, np.diff(rest.indptr)) * rest.data * self.scale[rest.indices]
+        self.solver.rest = scipy.sparse.csr_array((data, rest.indices, rest.indptr), shape=rest.shape)
+
+    def residual(self, values: Vector, load: Vector) -> Vector:
+        """Return b − A u to more digits than doubles have."""
+        return self.solver.residual(values / self.scale, self.scale * load) / self.scale
 
     @cached_property
     def transposed(self) -> "_Scaled":
