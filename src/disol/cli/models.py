@@ -217,7 +217,7 @@ def models() -> None:
         )
     print_table(shipped)
     over = {
-        f"; of {name} over {', '.join(f'{time:g}' for time in times)} s"
+        f"; of {trained[name].problem.name} over {', '.join(f'{time:g}' for time in times)} s"
         for name, own in tests.items()
         for test in own.values()
         if (times := headline_times(test))
