@@ -1,10 +1,12 @@
 """What a batch costs from NumPy to NumPy, beside solver and network alone: `solve_exact`, `predict`, `verify`.
 
-    python benchmarks/batches.py --out batches.json --write docs/benchmarks/batches.md
-    python benchmarks/batches.py --problems poisson elasticity --compiled elasticity
+    python benchmarks/batches.py --out docs/benchmarks/batches.json --write docs/benchmarks/batches.md
+    python benchmarks/batches.py --device cpu --cases 1 32 --out docs/benchmarks/batches.json
+    python benchmarks/batches.py --problems poisson elasticity --engines torch
 
-One device, one process, everything timed one after the other. Compiling takes longest: `--compiled` names the problems
-whose networks are, in bfloat16.
+One device, one process, everything timed one after the other. What `--out` holds of this machine already is not
+measured again, and all of it is on the page: it can be stopped at any time. Compiling takes longest; a run with
+`--seconds 0` and another `--out` does it beforehand.
 
 An eighth of the cases of a batch is drawn, and turned and mirrored by the eight symmetries of the square: no two are
 equal, for the exact solver computes equal boxes once and would gain from copies. Sources are sampled to arrays, one
@@ -16,7 +18,7 @@ import json
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,19 +35,21 @@ from disol.surrogate.prediction import is_sized_by_its_system, predict_fields
 from report import processor, publish, table
 
 CASES = {
-    "poisson": (2048, 4096),
-    "advection-diffusion-low": (1024,),
-    "advection-diffusion-high": (1024,),
-    "elasticity": (512,),
-    "heat": (512,),
+    "poisson": (1, 4096),
+    "advection-diffusion-low": (1, 1024),
+    "advection-diffusion-high": (1, 1024),
+    "elasticity": (1, 512),
+    "heat": (1, 512),
 }
 TIMES = ((20.0,), (2.0, 8.0, 14.0, 20.0))  # seconds, of a transient problem
 SEED = 5
 SOLVER, EXACT = "exact solver alone", "solve_exact"
 PATTERN, PLACED, PREDICTED, VERIFIED = "predict_pattern", "predict on the device", "predict", "verify"
-ENGINES = {"torch": "float32", "compiled": "bfloat16"}
+PRECISIONS = {"torch": "float32", "compiled": "bfloat16", "onnx": "float32"}
+ENGINES = {"cuda": ["torch", "compiled"], "cpu": ["torch", "onnx"]}  # the usual one, and the fastest
 Run = Callable[[], object]
 Row = dict[str, Any]
+Machines = dict[str, list[Row]]
 
 
 def draw_arrays(problem: str, cases: int, resolution: int | None) -> dict[str, Any]:
@@ -77,18 +81,18 @@ def list_runs(problem: str, arrays: dict[str, Any], device: torch.device, engine
     case = Case.from_arrays(problem, device=device if device.type == "cuda" else None, **arrays, conventions="paper")
     runs: dict[str, Run] = {
         SOLVER: solver_run(case, device),
-        EXACT: partial(disol.solve_exact, problem, device=str(device), **arrays),
+        EXACT: partial(disol.solve_exact, problem, device=str(device), **arrays, conventions="paper"),
     }
     inputs = case.problem.frame_inputs(case.inputs, case.times)
     inputs = inputs.reshape(-1, *inputs.shape[2:])
     for engine in engines:
-        surrogate = disol.load(problem, device=str(device), engine=engine, precision=ENGINES[engine])
-        runs[f"{PATTERN}, {engine} {ENGINES[engine]}"] = partial(surrogate.predict_pattern, inputs)
+        surrogate = disol.load(problem, device=str(device), engine=engine, precision=PRECISIONS[engine])
+        runs[f"{PATTERN}, {engine}"] = partial(surrogate.predict_pattern, inputs)
         if is_sized_by_its_system(case.problem):
             on_the_device = partial(predict_fields, surrogate.engine, case.on(device), surrogate.normalisation)
-            runs[f"{PLACED}, {engine} {ENGINES[engine]}"] = torch.inference_mode()(on_the_device)
-            runs[f"{PREDICTED}, {engine} {ENGINES[engine]}"] = partial(surrogate.predict, **arrays)
-        runs[f"{VERIFIED}, {engine} {ENGINES[engine]}"] = partial(surrogate.verify, **arrays)
+            runs[f"{PLACED}, {engine}"] = torch.inference_mode()(on_the_device)
+            runs[f"{PREDICTED}, {engine}"] = partial(surrogate.predict, **arrays)
+        runs[f"{VERIFIED}, {engine}"] = partial(surrogate.verify, **arrays)
     return runs
 
 
@@ -109,72 +113,116 @@ def seconds_of(run: Run, device: torch.device, budget: float) -> tuple[float, fl
     return first, statistics.median(times)
 
 
-def measure(problem: str, cases: int, options: argparse.Namespace, device: torch.device) -> list[Row]:
-    """Time everything on one batch of a problem."""
+def name_batches(problem: str) -> dict[str, tuple[float, ...] | None]:
+    """Name what is asked of a batch, with the times of a transient problem."""
+    if not disol.PROBLEMS[problem].times:
+        return {problem: None}
+    return {f"{problem} at {', '.join(f'{time:g}' for time in times)} s": times for times in TIMES}
+
+
+def measure(problem: str, cases: int, options: argparse.Namespace, device: torch.device) -> Iterator[list[Row]]:
+    """Time everything on a batch of a problem, and yield what was found for each choice of times."""
     arrays = draw_arrays(problem, cases, options.resolution)
-    engines = ["torch", *(["compiled"] if problem in options.compiled else [])]
-    rows = []
-    for times in TIMES if disol.PROBLEMS[problem].times else (None,):
-        asked = problem if times is None else f"{problem} at {', '.join(f'{time:g}' for time in times)} s"
-        for name, run in list_runs(problem, arrays | ({"times": times} if times else {}), device, engines).items():
+    for asked, times in name_batches(problem).items():
+        rows = []
+        given = arrays | ({"times": times} if times else {})
+        for name, run in list_runs(problem, given, device, options.engines or ENGINES[device.type]).items():
             first, found = seconds_of(run, device, options.seconds)
             rows.append({"problem": asked, "cases": cases, "way": name, "first": first, "seconds": found / cases})
-            print(f"{asked}, {cases} cases: {name} {1e6 * found / cases:.1f} us/case", flush=True)
-    return rows
+            print(f"{asked}, {cases} cases: {name} {shown(found / cases)} a case", flush=True)
+        yield rows
 
 
-def as_table(rows: list[Row]) -> str:
+def shown(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
+
+
+def times_table(rows: list[Row]) -> str:
     """Write a row for each batch, a column for each way."""
-    ways = list(dict.fromkeys(row["way"] for row in rows))
-    batches = list(dict.fromkeys((row["problem"], row["cases"]) for row in rows))
-    found = {(row["problem"], row["cases"], row["way"]): row["seconds"] for row in rows}
+    ways, found = list(dict.fromkeys(row["way"] for row in rows)), times_of(rows)
+    lines = [
+        [batch[0], f"{batch[1]:,}", *(shown(times[way]) if way in times else "-" for way in ways)]
+        for batch, times in found.items()
+    ]
+    return table(["problem", "cases", *ways], lines)
+
+
+def payoff_table(machines: Machines) -> str:
+    """Write how many times as fast as an exact solution a prediction is, by its fastest engine, on each machine."""
     lines = []
-    for batch in batches:
-        alone = found[*batch, SOLVER]
-        cells = [f"{1e6 * found[*batch, way]:.1f}" if (*batch, way) in found else "-" for way in ways]
-        lines.append([batch[0], str(batch[1]), *cells, f"{found[*batch, EXACT] / alone:.2f}"])
-    return table(["problem", "cases", *ways, f"{EXACT} / solver"], lines)
+    for machine, rows in machines.items():
+        for (problem, cases), times in times_of(rows).items():
+            cells = []
+            for exact, predicted in ((SOLVER, PLACED), (EXACT, PREDICTED), (EXACT, VERIFIED)):
+                engines = [way for way in times if way.rpartition(", ")[0] == predicted]
+                fastest = min(engines, key=times.__getitem__, default=None)
+                cells.append(f"{times[exact] / times[fastest]:.2g}" if fastest else "-")
+            lines.append([machine.split(";")[0], problem, f"{cases:,}", *cells])
+    return table(["machine", "problem", "cases", "on the device", "from NumPy to NumPy", "verified"], lines)
 
 
-def page(rows: list[Row], device: torch.device) -> list[str]:
+def times_of(rows: list[Row]) -> dict[tuple[str, int], dict[str, float]]:
+    """Return the seconds of each way, batch by batch."""
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for row in rows:
+        found.setdefault((row["problem"], row["cases"]), {})[row["way"]] = row["seconds"]
+    return found
+
+
+def page(machines: Machines) -> list[str]:
     """Write down what was measured, and how."""
-    gpu = f"{torch.cuda.get_device_name(device)}, " if device.type == "cuda" else ""
     return [
         "# Batches",
-        "Written by `python benchmarks/batches.py`. Median microseconds per case of a whole batch. The exact solver "
-        "alone takes systems that lie on the device, in float64, and checks every solution; all else is from NumPy "
-        "arrays to NumPy arrays, with checks, discretisation and transfers. `predict_pattern` runs the network on "
-        "stacked channels, `predict` gives physical values, on the device from masks and sources that lie there to "
-        "fields that stay, `verify` predicts and solves exactly. An eighth of the cases is drawn, the others are these "
-        "turned and mirrored, so that no two are equal; masks are bool, sources float64, one value per pixel. Heat "
-        "takes ten steps of the solver, and of the network a prediction for each time and one for its size, at 2 s.",
-        f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
-        as_table(rows),
+        "Written by `python benchmarks/batches.py`: what one case or a batch costs, solved exactly on pixels or "
+        "predicted by the shipped models. Medians, per case.",
+        "## Who pays",
+        "How many times as fast as an exact solution a prediction in physical units is, by the fastest engine of its "
+        "table below; less than 1 is slower. `on the device` compares systems and cases that lie there with fields "
+        "that stay, and that is the exact solver alone. `verified` is the prediction and the exact solution, so that "
+        "the error is known: it never takes less time than the solution. Elasticity has no size without a solution.",
+        payoff_table(machines),
+        "## Times",
+        "The exact solver alone takes systems that lie on the device, in float64, and checks every solution; all else "
+        "is from NumPy arrays to NumPy arrays, with checks, discretisation and transfers. `predict_pattern` runs the "
+        "network on stacked channels, `predict` gives physical values, on the device from masks and sources that lie "
+        "there to fields that stay, `verify` predicts and solves exactly. `torch` is eager, in float32, `compiled` in "
+        "bfloat16, `onnx` ONNX Runtime in float32. An eighth of the cases is drawn, the others are these turned and "
+        "mirrored, so that no two are equal; masks are bool, sources float64, one value per pixel. Heat takes ten "
+        "steps of the solver, and of the network a prediction for each time and one for its size, at 2 s.",
+        *(part for machine, rows in machines.items() for part in (f"{machine}:", times_table(rows))),
     ]
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--compiled", nargs="*", default=["poisson", "advection-diffusion-high"], choices=list(CASES))
+    parser.add_argument(
+        "--engines", nargs="+", choices=list(PRECISIONS), help="the two that suit the device unless given"
+    )
     parser.add_argument("--cases", type=int, nargs="+", help="at once, instead of those of each problem")
     parser.add_argument("--resolution", type=int, help="the problem's own unless given")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seconds", type=float, default=1.0, help="to spend on each measurement, about")
-    parser.add_argument("--out", type=Path, help="a JSON file for what was measured")
+    parser.add_argument("--out", type=Path, help="a JSON file with what each machine took, which is continued")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args(arguments)
     device = find_device(options.device)
-    rows = []
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The network was trained on", UserWarning)  # of another resolution
-        for problem in options.problems:
-            for cases in options.cases or CASES[problem]:
-                rows += measure(problem, cases, options, device)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(rows, indent=2) + "\n")
-    publish(page(rows, device), options.write)
+    machines: Machines = {}
+    if options.out is not None and options.out.exists():
+        machines = json.loads(options.out.read_text())
+    gpu = f"{torch.cuda.get_device_name(device)}; " if device.type == "cuda" else ""
+    rows = machines.setdefault(f"{gpu}{processor()}; torch {torch.__version__}", [])
+    warnings.filterwarnings("ignore", "The network was trained on", UserWarning)  # of another resolution
+    for problem in options.problems:
+        for cases in options.cases or CASES[problem]:
+            if {(asked, cases) for asked in name_batches(problem)} <= set(times_of(rows)):
+                continue
+            for found in measure(problem, cases, options, device):
+                rows += found
+                if options.out is not None:
+                    options.out.parent.mkdir(parents=True, exist_ok=True)
+                    options.out.write_text(json.dumps(machines, indent=2) + "\n")
+    publish(page({machine: rows for machine, rows in machines.items() if rows}), options.write)
 
 
 if __name__ == "__main__":
