@@ -29,6 +29,7 @@ import inference_summary  # noqa: E402
 import inference_ways  # noqa: E402
 import scaling  # noqa: E402
 import training  # noqa: E402
+import training_profile  # noqa: E402
 from inference_ways import CPU, EXACT, FAST, VERIFICATION  # noqa: E402
 from training_variants import RIVAL, VARIANTS, Trial  # noqa: E402
 
@@ -184,6 +185,15 @@ def test_batches_are_timed_and_written_down(tmp_path: Path, capsys: pytest.Captu
     assert "| poisson | 4 | " in before
     batches.main([*asked, "--seconds", "9"])
     assert page.read_text() == before  # nothing was measured again
+
+
+def test_a_profile_lists_what_takes_the_time_of_a_step(tmp_path: Path) -> None:
+    page = tmp_path / "profile.md"
+    small = ["--cases", "20", "--resolution", "16", "--batch-size", "8", "--steps", "1", "--rows", "3"]
+    training_profile.main([*small, "--models", "unet", "--device", "cpu", "--write", str(page)])
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    assert len(rows) == 3
+    assert "convolution" in page.read_text()
 
 
 @pytest.mark.parametrize("problem", batches.CASES)
