@@ -4,7 +4,7 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from disol._checks import positive_number, whole_number
 from disol._devices import check_device, find_device
 from disol.comparison.config import ComparisonConfig, read_comparison
+from disol.comparison.gpu_sharing import shared_gpu
 from disol.comparison.plan import Places, PlannedRun, make_files, plan_runs, read_records
 from disol.comparison.records import RunRecord, read_record
 from disol.data.workers import follow_main_process, usable_cores
@@ -85,8 +86,9 @@ def compare(
                 and then unfinished runs begin anew
     only        models to train now, by their labels or names; tables are of all that are finished
     minutes     stop after this time; runs that are under way go on from their last epoch in the next call
-    jobs        runs side by side, each in a process of its own; with one GPU they share it. 0: one after the other in
-                this process, where `minutes` keeps further runs from beginning
+    jobs        runs side by side, each in a process of its own; with one GPU they share it, at the same time if
+                NVIDIA's Multi-Process Service is installed. 0: one after the other in this process, where `minutes`
+                keeps further runs from beginning
     device      "auto", "cpu", "cuda" or "cuda:NUMBER"
     overrides   changes of single settings, such as "train.epochs=2" or "data.cases=2000"
     tell        is called with a line about every run that has ended
@@ -133,7 +135,8 @@ def _make_runs(
 ) -> dict[str, str]:
     """Make the files of cases, then all runs that are not finished, until the deadline; return why some failed."""
     chosen, failures = list(labels), dict[str, str]()
-    with closing(_Jobs(count, device)) as jobs:
+    is_gpu = find_device(device).type == "cuda"
+    with shared_gpu() if is_gpu and count > 1 else nullcontext(), closing(_Jobs(count, device)) as jobs:
         jobs.start(CASES, partial(_prepare, config, places, device))
         while jobs.are_under_way:
             for name, error in jobs.wait(deadline):
