@@ -105,11 +105,12 @@ def draw_curves(found: dict[str, Any], names: Sequence[str]) -> Figure:
     figure = Figure(figsize=(11, 4.8), layout="constrained")
     grid = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
     colours = dict(zip(names, COLOURS, strict=False)) | {EXACT: QUIET}
+    coarsest = min(int(side) for ways in found.values() for by_side in ways.values() for side in by_side)
     for axes, (shift, ways) in zip(grid, found.items(), strict=True):
         for way, by_side in ways.items():
             colour, dashed = colours[way.partition(",")[0]], "interpolated" in way
             sides = [int(side) for side in by_side]
-            label = way if not dashed else f"{way.partition(',')[0]} at 64, interpolated"
+            label = way if not dashed else f"{way.partition(',')[0]} at {coarsest}, interpolated"
             axes.plot(
                 sides, [each["median"] for each in by_side.values()], color=colour, marker="o", markersize=4.5,
                 linestyle="--" if dashed else "-", markerfacecolor="white" if dashed else colour, label=label,
