@@ -110,15 +110,24 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             ) from error
 
 
+def require_room(folder: Path, ending: str) -> None:
+    """Require that a folder is not there yet, or holds nothing but files of an ending."""
+    try:
+        is_free = not folder.exists() or (folder.is_dir() and all(file.suffix == ending for file in folder.iterdir()))
+    except OSError as error:
+        raise DisolError(f"Cannot write to {folder}: {error.strerror or error}. Choose another path.") from error
+    if not is_free:
+        raise DisolError(f"{folder} exists and holds more than {ending} files. Choose another name.")
+
+
 @contextmanager
 def folder_written_whole(folder: Path, ending: str) -> Iterator[Path]:
     """Give a temporary folder beside `folder`, and move it there once the block has ended without an error.
 
     A folder that is there is replaced if it holds nothing but files of that ending.
     """
+    require_room(folder, ending)
     try:
-        if folder.exists() and not (folder.is_dir() and all(file.suffix == ending for file in folder.iterdir())):
-            raise DisolError(f"{folder} exists and holds more than {ending} files. Choose another name.")
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}{_UNFINISHED_FILE}", dir=folder.parent))
     except OSError as error:
         raise DisolError(f"Cannot write to {folder}: {error.strerror or error}. Choose another path.") from error

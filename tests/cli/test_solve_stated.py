@@ -131,7 +131,15 @@ def test_a_preview_of_a_shape_that_ends_in_a_point_leaves_out_that_side(solve):
         (["--flux", "left=3", "--dirichlet", "near:5,left=2"], "near:0.2,0.7"),
         (["--dirichlet", "left=20", "--no-exact"], "Leave out --no-exact"),
         (["--save", "wall.stl"], "--save must end in .vtu"),
+        (["--save", "wall.pvd"], "Save it as .vtu"),
     ],
 )
 def test_what_cannot_be_stated_is_one_line_and_writes_nothing(fails, wall, arguments, message):
     assert message in fails("--geometry", wall, *arguments)
+
+
+def test_a_series_does_not_go_where_the_solution_goes(solve, wall):
+    done = solve("--geometry", wall, "--dirichlet", "left=100", "--save", "h.pvd", "--out", "h", problem="heat")
+    assert done.returncode == 2
+    assert "go into h, which is --out" in done.stderr
+    assert not Path("h").exists()

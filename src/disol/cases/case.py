@@ -344,7 +344,7 @@ class Case:
         if self.is_batch and self.members:
             return Case.stack([case.on_pixels(rules) for case in self.members])
         if self.coefficients:
-            names = " and ".join(self.coefficients)
+            names = " or ".join(self.coefficients)
             raise DisolError(f"Networks know no {names} of a case's own, nor do pixels. Solve it by disol.solve_exact.")
         if not all(each.is_plain for each in self.stated):
             raise DisolError(

@@ -227,6 +227,7 @@ def solve(
         cases = read_cases(equation, card.conventions, geometry, known)
     if animation is not None and cases.shown.times is None:
         raise DisolError(f"--animate needs a problem with time, got {cases.shown.problem}. Use --problem heat.")
+    check_targets(save or [], cases.shown, folder)
     if preview:
         tell(f"written {draw_preview(cases.true or cases.shown, folder)}")
         return
@@ -261,6 +262,16 @@ def check_files(animation: Path | None, save: list[Path], overwrite: bool) -> No
     for option, file in (("--animate", animation), *(("--save", path) for path in save)):
         if file is not None and file.exists() and not overwrite:
             raise DisolError(f"{file} exists already. Choose another {option}, or give --overwrite.")
+
+
+def check_targets(save: list[Path], case: "Case", folder: Path) -> None:
+    """Require files that the solution of a case can be saved to, before it is solved."""
+    from disol.solutions.saving import check_target, folder_of_series
+
+    for path in save:
+        check_target(path, case)
+        if path.suffix.lower() == ".pvd" and folder_of_series(path).resolve() == folder.resolve():
+            raise DisolError(f"The files of {path} go into {folder}, which is --out. Choose another --save.")
 
 
 @dataclass(frozen=True)

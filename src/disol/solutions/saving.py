@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from disol._files import as_path, folder_written_whole, written_whole
+from disol._files import as_path, folder_written_whole, require_room, written_whole
+from disol.cases.case import Case
 from disol.errors import DisolError
 from disol.fem.cut_system import CutSolution
 from disol.solutions import vtk
@@ -29,14 +30,8 @@ def save(
     draw   makes its picture
     more   arrays of an `.npz` file
     """
-    target = as_path("path", path)
-    ending, case = target.suffix.lower(), solution.case
-    if ending not in ENDINGS:
-        raise DisolError(f"A solution is saved as .npz, .vtu, .pvd or .png, got {target.name!r}.")
-    if ending in (".vtu", ".pvd") and case.is_batch:
-        raise DisolError(
-            f"A {ending} file holds one case, got a batch of {len(case)}. Save solution[0], or the batch as .npz."
-        )
+    target, case = check_target(path, solution.case), solution.case
+    ending = target.suffix.lower()
     if ending == ".pvd":
         return _save_series(target, solution, exact)
     if ending == ".png":
@@ -58,14 +53,34 @@ def save(
     return target
 
 
+def check_target(path: str | Path, case: Case) -> Path:
+    """Require a path that the solution of a case can be written to, before there is one."""
+    target = as_path("path", path)
+    ending = target.suffix.lower()
+    if ending not in ENDINGS:
+        raise DisolError(f"A solution is saved as .npz, .vtu, .pvd or .png, got {target.name!r}.")
+    if ending in (".vtu", ".pvd") and case.is_batch:
+        raise DisolError(
+            f"A {ending} file holds one case, got a batch of {len(case)}. Save solution[0], or the batch as .npz."
+        )
+    if ending == ".pvd":
+        if case.times is None:
+            raise DisolError(f"A .pvd file is a series of times, {case.problem.name} has none. Save it as .vtu.")
+        require_room(folder_of_series(target), ".vtu")
+    return target
+
+
+def folder_of_series(target: Path) -> Path:
+    """Return where the files of a series go, beside the `.pvd` that lists them."""
+    return target.with_suffix("")
+
+
 def _save_series(target: Path, solution: Solution, exact: Solution | None) -> Path:
     """Write one `.vtu` for each time into a folder beside the `.pvd` that lists them."""
-    if solution.times is None:
-        raise DisolError(f"A .pvd file is a series of times, {solution.problem.name} has none. Save it as .vtu.")
     mesh = _mesh(solution)
     given = given_data(solution, mesh)
     files = {time: f"{target.stem}_{number:04d}.vtu" for number, time in _frames(solution)}
-    with written_whole(target) as temporary, folder_written_whole(target.with_suffix(""), ".vtu") as folder:
+    with written_whole(target) as temporary, folder_written_whole(folder_of_series(target), ".vtu") as folder:
         for number, time in _frames(solution):
             cells = given | derived_data(solution, mesh, number)
             vtk.write_vtu(folder / files[time], mesh, point_data(solution, mesh, number, exact), cells)
