@@ -1,5 +1,8 @@
 """Fourier layers against the sums they stand for."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -95,3 +98,16 @@ def test_spectral_weights_are_moved_by_adam_and_averaged_like_others():
     moved = (spectral - before).abs()[spectral.grad.abs() > 1e-6]
     torch.testing.assert_close(moved, torch.full_like(moved, 1e-2), rtol=1e-2, atol=0)
     assert torch.equal(ema.module.layers[0].spectral.weight, spectral)
+
+
+def test_the_network_and_the_geo_fno_compile_in_one_graph():
+    # In a process of its own: shapes are checked here, and the checks are not part of the graph.
+    program = (
+        "import torch; from disol.models import create_model\n"
+        "for name, own in {'fno': {'layers': 2}, 'geo-fno': {'layers': 3, 'latent': 6}}.items():\n"
+        "    model = create_model(name, 'poisson', width=4, modes=2, head_width=4, **own)\n"
+        "    compiled = torch.compile(model, backend='eager', fullgraph=True)\n"
+        "    inputs = torch.rand(1, 3, 9, 8)\n"
+        "    torch.testing.assert_close(compiled(inputs), model(inputs))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,8 +1,5 @@
 """What every model of the table does for every problem."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -126,22 +123,6 @@ def test_a_checkpoint_brings_back_every_bit(name, problem, tmp_path):
     assert type(loaded) is type(model)
     assert loaded.config == model.config
     assert torch.equal(loaded(inputs), model(inputs))
-
-
-COMPILATION = """
-import torch
-from disol.models import create_model
-for name, settings in {small}.items():
-    model = create_model(name, "poisson", **settings)
-    if model.compiles:
-        compiled, inputs = torch.compile(model, backend="eager", fullgraph=True), torch.rand(2, 3, 17, 16)
-        torch.testing.assert_close(compiled(inputs), model(inputs))
-"""
-
-
-def test_networks_that_are_compiled_are_one_graph():
-    # In a process of its own: shapes are checked here, and the checks are not part of the graph.
-    subprocess.run([sys.executable, "-c", COMPILATION.replace("{small}", repr(SMALL))], check=True)
 
 
 def target_of(model, case):
