@@ -35,6 +35,30 @@ def test_a_spectral_convolution_is_the_fourier_sum_written_out(size):
     np.testing.assert_allclose(layer(features).detach().numpy(), expected, atol=1e-6)
 
 
+def fast_transforms(features, weight, modes):
+    """The same by the fast transforms of the whole grid, of which all but the lowest modes are thrown away."""
+    height, width = features.shape[2:]
+    rows, columns = min(modes, height // 2), min(modes, (width + 1) // 2)
+    spectrum, weight = torch.fft.rfft2(features, norm="forward"), torch.view_as_complex(weight)
+    mixed = spectrum.new_zeros(len(features), weight.shape[-1], height, width // 2 + 1)
+    for own, kept in ((weight[0, :rows], slice(0, rows)), (weight[1, modes - rows :], slice(height - rows, height))):
+        lowest = spectrum[:, :, kept, :columns]
+        mixed[:, :, kept, :columns] = torch.einsum("bikl,klio->bokl", lowest, own[:, :columns])
+    return torch.fft.irfft2(mixed, s=(height, width), norm="forward")
+
+
+@pytest.mark.parametrize("size", [(32, 32), (9, 16), (11, 40), (8, 7), (5, 3), (2, 1)])
+def test_matrix_products_give_what_fast_transforms_do_and_the_same_gradients(size):
+    torch.manual_seed(0)
+    layer, features = SpectralConvolution(3, 2, modes=4), torch.randn(2, 3, *size, requires_grad=True)
+    outcomes = []
+    for convolved in (layer(features), fast_transforms(features, layer.weight, modes=4)):
+        gradients = torch.autograd.grad(convolved.pow(3).sum(), [features, layer.weight])
+        outcomes.append([convolved, *gradients])
+    for found, expected in zip(*outcomes, strict=True):
+        assert (found - expected).norm() < 1e-5 * expected.norm()
+
+
 def test_a_grid_with_few_modes_uses_the_lowest_ones():
     torch.manual_seed(0)
     layer, lowest = SpectralConvolution(1, 1, modes=4), SpectralConvolution(1, 1, modes=2)
@@ -76,13 +100,14 @@ def test_spectral_weights_are_moved_by_adam_and_averaged_like_others():
     assert torch.equal(ema.module.layers[0].spectral.weight, spectral)
 
 
-def test_the_network_compiles_in_one_graph():
+def test_the_network_and_the_geo_fno_compile_in_one_graph():
     # In a process of its own: shapes are checked here, and the checks are not part of the graph.
     program = (
         "import torch; from disol.models import create_model\n"
-        "model = create_model('fno', 'poisson', width=4, modes=2, layers=2, head_width=4)\n"
-        "compiled = torch.compile(model, backend='eager', fullgraph=True)\n"
-        "inputs = torch.rand(1, 3, 9, 8)\n"
-        "torch.testing.assert_close(compiled(inputs), model(inputs))"
+        "for name, own in {'fno': {'layers': 2}, 'geo-fno': {'layers': 3, 'latent': 6}}.items():\n"
+        "    model = create_model(name, 'poisson', width=4, modes=2, head_width=4, **own)\n"
+        "    compiled = torch.compile(model, backend='eager', fullgraph=True)\n"
+        "    inputs = torch.rand(1, 3, 9, 8)\n"
+        "    torch.testing.assert_close(compiled(inputs), model(inputs))"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

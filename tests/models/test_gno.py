@@ -48,7 +48,7 @@ def test_a_round_is_the_mean_of_a_matrix_per_edge():
     model = small_model()
     graph = find_graph(random_case()[:, 0] > 0, radius=0.3, most=100)
     known, features = torch.randn(len(graph.nodes), 5), torch.randn(len(graph.nodes), 3)
-    heard = model.hear(known, features, graph, slice(None))
+    heard = model.hear(features, model.evaluate_kernel(known, graph, slice(None)), graph, slice(None))
     for node in (0, len(known) // 2, len(known) - 1):
         others = graph.neighbours[node][graph.is_there[node]]
         messages = []
@@ -70,17 +70,26 @@ def test_the_order_of_nodes_does_not_matter():
     torch.testing.assert_close(model.propagate(known[order], moved), expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("edges_at_once", [1, 100, 1000])
-def test_chunks_change_neither_predictions_nor_gradients(edges_at_once):
+@pytest.mark.parametrize("memory", [1, 10**5, 3 * 10**5])
+def test_what_is_in_memory_together_changes_neither_predictions_nor_gradients(memory):
     outcomes = []
-    for at_once in (2**20, edges_at_once):
+    for together in (None, memory):
         model = small_model("elasticity")
-        model.edges_at_once = at_once
+        model.memory = together
         prediction = model(random_case(5))
         prediction.square().sum().backward()
         outcomes.append([prediction, *[weight.grad for weight in model.parameters()]])
     for whole, chunked in zip(*outcomes, strict=True):
         torch.testing.assert_close(chunked, whole, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("memory", "times"), [(None, 1), (3 * 10**5, 2 * 4)])
+def test_all_rounds_share_the_kernel_and_gradients_compute_that_of_a_chunk_anew(memory, times):
+    model, calls = small_model(rounds=4), []
+    model.memory = memory
+    model.kernel.register_forward_hook(lambda *_: calls.append(1))
+    model(random_case(batch=4)).sum().backward()
+    assert len(calls) == times
 
 
 def test_nothing_outside_the_domain_is_heard():

@@ -180,9 +180,9 @@ def test_a_network_declares_how_a_gpu_trains_it_and_settings_overrule_it(monkeyp
         "disol": captured,
         "disol-amplitude": captured,
         "unet": captured,
-        "fno": ("off", torch.float32),
+        "fno": ("graphs", torch.float32),
         "deeponet": captured,
-        "geo-fno": ("off", torch.float32),
+        "geo-fno": ("graphs", torch.float32),
         "gno": ("off", torch.bfloat16),
         "dimon": ("off", torch.float32),
     }

@@ -14,7 +14,6 @@ from disol.problems import Problem
 class FNO(Network):
     """Channels and coordinates lifted, Fourier layers with GELU between them, and a pointwise head."""
 
-    compiles = False  # torch generates no code for complex numbers
     precision = "float32"  # of transforms and of all between them
 
     def __init__(self, config: FNOConfig, problem: Problem) -> None:

@@ -6,7 +6,7 @@ Fourier sums over the pixels of a domain, at their places on the latent square, 
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from disol.models.base import Network
@@ -23,6 +23,7 @@ from disol.nn import (
     project,
 )
 from disol.nn.activation import GELU
+from disol.nn.spectral import count_twice, find_frequencies
 from disol.problems import Problem
 
 OCTAVES = 4  # frequencies of the sines and cosines that the deformation knows of a point
@@ -31,7 +32,6 @@ OCTAVES = 4  # frequencies of the sines and cosines that the deformation knows o
 class GeoFNO(Network):
     """A spectral layer from the domain to the latent grid, Fourier layers on it, and a spectral layer back."""
 
-    compiles = False  # torch generates no code for complex numbers
     precision = "float32"  # of Fourier sums and of all between them
 
     def __init__(self, config: GeoFNOConfig, problem: Problem) -> None:
@@ -73,42 +73,40 @@ class GeoFNO(Network):
         """
         height, width = domain.shape[2:]
         with torch.autocast(domain.device.type, enabled=False):
-            centres = pixel_centres(height, width, domain.device)
-            corners = centres - 0.5 / torch.tensor([width, height], device=domain.device)[:, None, None]
+            x, y = pixel_centres(height, width, domain.device)
+            corners = torch.stack([x - 0.5 / width, y - 0.5 / height])
             latent = self.deformation(corners, domain.float()).flatten(2)[..., None]
-            along = torch.arange(self.modes, device=domain.device)
-            rows = torch.cat([along, along - self.modes]).repeat_interleave(self.modes)
-            columns = along.repeat(2 * self.modes)
-            phases = 2 * torch.pi * (rows * latent[:, 1] + columns * latent[:, 0])
-            return Waves(phases.cos(), phases.sin(), 1.0 + (columns > 0), 2 * self.modes)
+            rows, columns = find_frequencies(self.modes, self.modes, domain.device)
+            turns = rows.repeat_interleave(len(columns)) * latent[:, 1] + columns.repeat(len(rows)) * latent[:, 0]
+            phases = 2 * torch.pi * turns
+            return Waves(phases.cos(), phases.sin(), count_twice(columns))
 
 
 class Waves(NamedTuple):
     """The Fourier modes e^{2πi k·ξ} at the places of pixels.
 
-    multiplicity   1 for modes with k₂ = 0, else 2: those with −k are not listed
+    counted   1 for columns with k₂ = 0, else 2: modes with −k are not listed
     """
 
     cosines: Float[Tensor, "batch pixel mode"]
     sines: Float[Tensor, "batch pixel mode"]
-    multiplicity: Float[Tensor, " mode"]
-    num_rows: int
+    counted: Float[Tensor, "columns 1"]
 
     def analyse(
         self, features: Float[Tensor, "batch channel height width"], domain: Float[Tensor, "batch 1 height width"]
-    ) -> Complex[Tensor, "batch channel rows columns"]:
+    ) -> Float[Tensor, "batch channel rows columns 2"]:
         """v̂ₖ = 1/n Σ v e^{−2πi k·ξ} over the n pixels of the domain."""
         share = domain / domain.sum((2, 3), keepdim=True).clamp(min=1)
         values = project(features, share).flatten(2)
-        spectrum = torch.complex(values @ self.cosines, -(values @ self.sines))
-        return spectrum.reshape(*spectrum.shape[:2], self.num_rows, -1)
+        spectrum = torch.stack([values @ self.cosines, -(values @ self.sines)], dim=-1)
+        return spectrum.reshape(*spectrum.shape[:2], -1, len(self.counted), 2)
 
     def synthesise(
-        self, spectrum: Complex[Tensor, "batch channel rows columns"]
+        self, spectrum: Float[Tensor, "batch channel rows columns 2"]
     ) -> Float[Tensor, "batch channel pixel"]:
         """Re Σₖ v̂ₖ e^{2πi k·ξ}, modes with k₂ > 0 counted twice."""
-        weighted = spectrum.flatten(2) * self.multiplicity
-        return weighted.real @ self.cosines.mT - weighted.imag @ self.sines.mT
+        real, imaginary = (spectrum * self.counted).flatten(2, 3).unbind(-1)
+        return real @ self.cosines.mT - imaginary @ self.sines.mT
 
 
 class Deformation(nn.Module):

@@ -16,7 +16,7 @@ from disol.models.settings import GNOConfig
 from disol.nn import perceptron, pixel_centres, project
 from disol.problems import Problem
 
-EDGES_AT_ONCE = 2**20  # whose kernels are in memory together: 0.5 GB for each layer of 128 units
+MEMORY = 2**31  # bytes that edges take at a time on a CPU, with what gradients need of them; of a GPU's an eighth
 GOLDEN_ANGLE = torch.pi * (3 - 5**0.5)
 
 
@@ -43,7 +43,7 @@ class GNO(Network):
     def __init__(self, config: GNOConfig, problem: Problem) -> None:
         super().__init__(config, problem)
         known = self.num_channels + 2
-        self.edges_at_once = EDGES_AT_ONCE
+        self.memory: int | None = None  # in place of that
         self.lift = nn.Linear(known, config.width)
         self.kernel = perceptron([2 * known, max(config.kernel_width // 2, 1), config.kernel_width])
         self.matrices = nn.Linear(config.kernel_width, config.width**2)
@@ -52,33 +52,70 @@ class GNO(Network):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator] # how many pixels a domain has is not known in advance
     def forward(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
-        """Map the channels to a pattern on the domain."""
+        """Map the channels to a pattern on the domain.
+
+        What does not fit into memory together is done some cases at a time, of which gradients compute all anew.
+        """
         domain = self.domain_of(inputs)
+        largest = int(domain.count_nonzero((1, 2, 3)).max()) * self.config.neighbours
+        cases_at_once = max(self.edges_at_once(inputs.device) // max(largest, 1), 1)
+        chunks = inputs.split(cases_at_once)  # type: ignore[no-untyped-call]
+        if len(chunks) == 1:
+            return project(self.predict(inputs), domain)
+        return project(torch.cat([checkpoint(self.predict, chunk, use_reentrant=False) for chunk in chunks]), domain)
+
+    def edges_at_once(self, device: torch.device) -> int:
+        """Return how many edges may be in memory together, each with its kernel and what it carries in every round."""
+        config, memory = self.config, self.memory
+        if memory is None and device.type == "cuda":
+            memory = torch.cuda.get_device_properties(device).total_memory // 8
+        numbers = 2 * (self.num_channels + 2) + 4 * config.kernel_width + 2 * config.rounds * config.width
+        return (MEMORY if memory is None else memory) // (4 * numbers)
+
+    def predict(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
+        """Propagate what is known of the cases over their graph, and read the pattern out at its nodes."""
         batch, _, height, width = inputs.shape
-        graph = find_graph(domain[:, 0] > 0, self.config.radius, self.config.neighbours)
+        graph = find_graph(self.domain_of(inputs)[:, 0] > 0, self.config.radius, self.config.neighbours)
         centres = pixel_centres(height, width, inputs.device).to(inputs.dtype)
         stacked = torch.cat([centres.expand(batch, -1, -1, -1), inputs], dim=1)
         known = stacked.permute(0, 2, 3, 1).flatten(0, 2)[graph.nodes]
         values = self.head(self.propagate(known, graph))
         field = values.new_zeros(batch * height * width, len(self.fields)).index_copy(0, graph.nodes, values)
-        return project(field.reshape(batch, height, width, -1).permute(0, 3, 1, 2), domain)
+        return field.reshape(batch, height, width, -1).permute(0, 3, 1, 2)
 
     def propagate(self, known: Float[Tensor, "node known"], graph: Graph) -> Float[Tensor, "node feature"]:
-        """Let the nodes hear their neighbours, some nodes at a time; gradients compute their kernels anew."""
+        """Let the nodes hear their neighbours: all at once by the same hidden units of the kernel in every round.
+
+        Where there are too many edges for that, some nodes at a time, which compute them anew.
+        """
+        at_once = max(self.edges_at_once(known.device) // graph.neighbours.shape[1], 1)
+        pieces = [slice(first, first + at_once) for first in range(0, len(known), at_once)]
+        hidden = self.evaluate_kernel(known, graph, slice(None)) if len(pieces) <= 1 else None
+
+        def hear_some(features: Tensor, rows: slice) -> Tensor:
+            return self.hear(features, self.evaluate_kernel(known, graph, rows), graph, rows)
+
         features = self.lift(known)
-        at_once = max(self.edges_at_once // graph.neighbours.shape[1], 1)
         for _ in range(self.config.rounds):
-            heard = [
-                checkpoint(self.hear, known, features, graph, slice(first, first + at_once), use_reentrant=False)
-                for first in range(0, len(known), at_once)
-            ]
-            features = functional.gelu(self.own(features) + torch.cat([features[:0], *heard]))
+            if hidden is not None:
+                heard = self.hear(features, hidden, graph, slice(None))
+            else:
+                heard = torch.cat([checkpoint(hear_some, features, rows, use_reentrant=False) for rows in pieces])
+            features = functional.gelu(self.own(features) + heard)
         return features
+
+    def evaluate_kernel(
+        self, known: Float[Tensor, "node known"], graph: Graph, rows: slice
+    ) -> Float[Tensor, "row neighbour hidden"]:
+        """Return the last hidden units of the kernel between some nodes and their neighbours, and 1 for its bias."""
+        neighbours, is_there = graph.neighbours[rows], graph.is_there[rows]
+        pairs = torch.cat([known[rows, None].expand(-1, neighbours.shape[1], -1), known[neighbours]], dim=2)
+        return functional.pad(functional.gelu(self.kernel(pairs)), (0, 1), value=1.0) * is_there[..., None]
 
     def hear(
         self,
-        known: Float[Tensor, "node known"],
         features: Float[Tensor, "node feature"],
+        hidden: Float[Tensor, "row neighbour hidden"],
         graph: Graph,
         rows: slice,
     ) -> Float[Tensor, "row feature"]:
@@ -87,16 +124,11 @@ class GNO(Network):
         κ is linear in the last hidden units h of its perceptron, so that Σ κ v is a linear map of Σ h ⊗ v: no matrix is
         made for any edge.
         """
-        neighbours, is_there = graph.neighbours[rows], graph.is_there[rows]
-        pairs = torch.cat([known[rows, None].expand(-1, neighbours.shape[1], -1), known[neighbours]], dim=2)
-        share = is_there / is_there.sum(1, keepdim=True)
-        hidden = functional.gelu(self.kernel(pairs)) * share[..., None]
-        heard = features[neighbours]
-        moments = torch.einsum("nkh,nkv->nhv", hidden, heard.to(hidden.dtype))
-        mean = (heard * share[..., None]).sum(1)
         width = features.shape[1]
-        weights = self.matrices.weight.reshape(width, width, -1)  # to, from, hidden unit
-        return torch.einsum("nhv,ovh->no", moments, weights) + mean @ self.matrices.bias.reshape(width, width).T
+        moments = torch.einsum("nkh,nkv->nhv", hidden, features[graph.neighbours[rows]])
+        weights = torch.cat([self.matrices.weight, self.matrices.bias[:, None]], dim=1).reshape(width, width, -1)
+        total = torch.einsum("nhv,ovh->no", moments, weights)  # weights are to, from, hidden unit
+        return total / graph.is_there[rows].sum(1, keepdim=True)
 
 
 @torch.no_grad()
