@@ -107,10 +107,10 @@ class GNO(Network):
     def evaluate_kernel(
         self, known: Float[Tensor, "node known"], graph: Graph, rows: slice
     ) -> Float[Tensor, "row neighbour hidden"]:
-        """Return the last hidden units of the kernel between some nodes and their neighbours, and 1 for its bias."""
+        """Return the last hidden units of the kernel between some nodes and their neighbours."""
         neighbours, is_there = graph.neighbours[rows], graph.is_there[rows]
         pairs = torch.cat([known[rows, None].expand(-1, neighbours.shape[1], -1), known[neighbours]], dim=2)
-        return functional.pad(functional.gelu(self.kernel(pairs)), (0, 1), value=1.0) * is_there[..., None]
+        return functional.gelu(self.kernel(pairs)) * is_there[..., None]
 
     def hear(
         self,
@@ -124,11 +124,13 @@ class GNO(Network):
         κ is linear in the last hidden units h of its perceptron, so that Σ κ v is a linear map of Σ h ⊗ v: no matrix is
         made for any edge.
         """
-        width = features.shape[1]
-        moments = torch.einsum("nkh,nkv->nhv", hidden, features[graph.neighbours[rows]])
-        weights = torch.cat([self.matrices.weight, self.matrices.bias[:, None]], dim=1).reshape(width, width, -1)
-        total = torch.einsum("nhv,ovh->no", moments, weights)  # weights are to, from, hidden unit
-        return total / graph.is_there[rows].sum(1, keepdim=True)
+        is_there, width = graph.is_there[rows], features.shape[1]
+        heard = features[graph.neighbours[rows]]
+        moments = torch.einsum("nkh,nkv->nhv", hidden, heard.to(hidden.dtype))
+        total = (heard * is_there[..., None]).sum(1)
+        weights = self.matrices.weight.reshape(width, width, -1)  # to, from, hidden unit
+        found = torch.einsum("nhv,ovh->no", moments, weights) + total @ self.matrices.bias.reshape(width, width).T
+        return found / is_there.sum(1, keepdim=True)
 
 
 @torch.no_grad()
