@@ -11,8 +11,9 @@ from jaxtyping import Float
 from disol._checks import is_number
 from disol._files import as_path, read_regular
 from disol.errors import DisolError, shown
-from disol.geometry.curve import Curve, Geometry, fill
+from disol.geometry.curve import Curve, Geometry, fill, without_repeats
 from disol.geometry.frame import Frame
+from disol.geometry.region import SAME, find_contact, is_line
 from disol.grid import Grid
 
 Points = Float[np.ndarray, "point 2"]
@@ -21,8 +22,9 @@ MARGIN = 0.05  # left on every side of an outline that is fitted into the square
 SMALLEST = 0.1  # extent of an outline in the unit square that is used as it is
 MOST_BYTES = 2**23
 MOST_HOLES = 1000
-MOST_POINTS = 2000  # of one polygon; every pair of sides is tested for crossing
+MOST_POINTS = 2000  # of one polygon
 MOST_POINTS_TOGETHER = 20_000
+ROUNDED = 4 * np.finfo(float).eps  # of the largest coordinate: points that follow each other, and are closer, are one
 FARTHEST = 1e100  # coordinates; the squares of larger ones are no numbers, and so are the quotients of smaller ones
 JUDGED_ON = Grid(256, 256)
 EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
@@ -114,13 +116,19 @@ def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
     if not all(abs(coordinate) <= FARTHEST for point in ring for coordinate in point[:2]):
         raise DisolError(f"{name} has coordinates that are not finite, or beyond {FARTHEST:g}. Replace them.")
     points = np.array([point[:2] for point in ring], dtype=float).reshape(-1, 2)
-    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
+    extent = float(np.ptp(points, axis=0).max()) if len(points) else 0.0
+    # The digits that a computed point is written with need not be those of the point that it repeats.
+    rounding = ROUNDED * float(np.abs(points).max(initial=0.0))
+    points = without_repeats(points, max(SAME * extent, rounding))
     if not 3 <= len(points) <= MOST_POINTS:
         raise DisolError(f"{name} must have 3 to {MOST_POINTS} different points, got {len(points)}. Add or drop some.")
-    extent = float((points.max(axis=0) - points.min(axis=0)).max())
     curve = Curve((points - points.min(axis=0)) / max(extent, 1 / FARTHEST))
-    if curve.crosses_itself():
-        raise DisolError(f"{name} crosses or touches itself. Order its points along the boundary, each once.")
+    contact = None if is_line(curve.points) else find_contact((curve,))
+    if contact is not None:
+        x, y = (points.min(axis=0) + extent * contact[2]).tolist()
+        raise DisolError(
+            f"{name} crosses or touches itself near {x:.4g}, {y:.4g}. Order its points along the boundary, each once."
+        )
     if abs(curve.signed_area) < 1e-9:
         raise DisolError(f"{name} has no area: its points lie on one line. Move some of them.")
     return points
