@@ -18,6 +18,7 @@ from disol.grid import Grid
 
 Points = Float[np.ndarray, "point 2"]
 
+DRAWING, GRID = COORDINATES = ("drawing", "grid")  # whose coordinates those of an outline are
 MARGIN = 0.05  # left on every side of an outline that is fitted into the square
 SMALLEST = 0.1  # extent of an outline in the unit square that is used as it is
 MOST_BYTES = 2**23
@@ -30,13 +31,14 @@ JUDGED_ON = Grid(256, 256)
 EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
 
 
-def read_outline(source: str | Path | Mapping[str, Any]) -> tuple[Geometry, Frame]:
+def read_outline(source: str | Path | Mapping[str, Any], coordinates: str | None = None) -> tuple[Geometry, Frame]:
     """Read polygons from a file, or from what such a file would hold, and say where they lie in their drawing.
 
     A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon or Feature, whose y points up.
 
-    An outline inside the unit square is used as it is, unless it is very small. Any other is moved and scaled, x and y
-    alike, so that it fills the square up to a margin of 5 %.
+    An outline in coordinates of the grid is used as it is. One in those of a drawing is moved and scaled, x and y
+    alike, so that it fills the square up to a margin of 5 %. Unless told, those of one inside the unit square are the
+    grid's, if it is not very small.
     """
     name = "the geometry" if isinstance(source, Mapping) else str(as_path("path", source))
     content = _as_json(source) if isinstance(source, Mapping) else _read_json(as_path("path", source))
@@ -47,7 +49,10 @@ def read_outline(source: str | Path | Mapping[str, Any]) -> tuple[Geometry, Fram
         if ((points < low) | (points > high)).any():
             raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
     extent, corner = float((high - low).max()), np.array([0.0, -1.0 if upwards else 0.0])  # of the unit square
-    if (low < corner).any() or (high > corner + 1).any() or extent < SMALLEST:
+    is_outside = bool((low < corner).any() or (high > corner + 1).any())
+    if is_outside and coordinates == GRID:
+        raise DisolError(f"{name} leaves the unit square, which the grid covers. Pass coordinates={DRAWING!r}.")
+    if coordinates == DRAWING or (coordinates is None and (is_outside or extent < SMALLEST)):
         length, centre = extent / (1 - 2 * MARGIN), 0.5 * (low + high)
         outer, *holes = (0.5 + (points - centre) / length for points in (outer, *holes))
         corner = centre - 0.5 * length
