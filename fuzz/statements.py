@@ -58,8 +58,8 @@ class Statement:
         plate = self.plate
         if plate.mask is not None:
             return disol.Case.from_arrays(self.problem, **{"domain": plate.mask, "size": plate.size, **self.given})
-        size = {"size": plate.size} if isinstance(plate.outline, str) else {}
-        return disol.read_case(self.problem, plate.outline, resolution=plate.side, **{**size, **self.given})
+        unit = {"size": plate.size} if isinstance(plate.outline, str) else {"coordinates": "drawing"}
+        return disol.read_case(self.problem, plate.outline, resolution=plate.side, **{**unit, **self.given})
 
     def solve(self) -> disol.Solution:
         """Solve it."""

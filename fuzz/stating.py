@@ -14,7 +14,7 @@ from stated import LINEAR, Patch, draw_constant, draw_patch, draw_statement, pla
 from statements import Statement
 
 EXACT = 1e-8  # relative error of what elements hold exactly, but for rounding that was told
-CONTINUED = 1e-3  # of linear solutions where the boundary cuts off slivers: 1e-5 mostly, 2e-4 at most until now
+CONTINUED = 1e-6  # of linear solutions where slivers are handed to neighbours, beside what is told of that
 SAME = 1e-9  # relative difference of solutions in two units, but for rounding that was told
 BALANCED = 1e-6  # of the largest total
 STEP = 1e-5  # of central differences, relative

@@ -50,6 +50,59 @@ def test_temperatures_are_the_same_in_metres_and_millimetres() -> None:
     assert agree(*fields)
 
 
+L_SHAPE = np.array([[0.1, 0.2], [0.5, 0.2], [0.5, 0.35], [0.25, 0.35], [0.25, 0.6], [0.1, 0.6]])  # in metres
+
+
+@pytest.mark.parametrize("upwards", [False, True])
+def test_a_drawing_is_the_same_in_metres_that_fit_in_the_unit_square_and_in_millimetres(upwards: bool) -> None:
+    def drawn(unit: float) -> disol.Case:
+        ring = (unit * L_SHAPE).tolist()
+        return disol.read_case(
+            "poisson",
+            {"type": "Polygon", "coordinates": [ring]} if upwards else {"outer": ring},
+            resolution=SIDE,
+            coordinates="drawing",
+            dirichlet={"left": 20, "right": lambda x, y: 80 + 50 * y / unit},
+            flux={"bottom": 5 / unit},
+            source=3 / unit**2,
+        )
+
+    metres, millimetres = (disol.solve_exact(drawn(unit)) for unit in (1.0, 1e3))
+    assert agree(metres.field, millimetres.field)
+    assert metres.at([[0.2, 0.4]]) == pytest.approx(millimetres.at([[200.0, 400.0]]), rel=1e-12)
+    assert millimetres.case.length == pytest.approx(1e3 * metres.case.length)
+
+
+def test_a_polygon_in_the_unit_square_stays_there_unless_told_otherwise_and_says_so() -> None:
+    given: dict[str, Any] = {"geometry": {"outer": L_SHAPE.tolist()}, "resolution": SIDE, "dirichlet": "left=1"}
+    asked, unasked = (disol.read_case("poisson", **given, coordinates=each) for each in ("grid", None))
+    assert asked.frame == unasked.frame == Frame()
+    assert (asked.domain == unasked.domain).all()
+    assert asked.notes == ()
+    assert "was left where it is" in unasked.notes[0]
+    assert "give coordinates='drawing'" in unasked.notes[0]
+    fitted = disol.read_case("poisson", **given, coordinates="drawing")
+    assert fitted.domain.sum() > 3 * asked.domain.sum()
+    assert "moved and scaled" in fitted.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("geometry", "coordinates", "message"),
+    [
+        (
+            {"outer": (9 * L_SHAPE).tolist()},
+            "grid",
+            "leaves the unit square, which the grid covers",
+        ),
+        ({"outer": L_SHAPE.tolist()}, "metres", "coordinates must be 'drawing' or 'grid', got 'metres'"),
+        ("star", "drawing", "coordinates are of polygons, got star. Leave out coordinates"),
+    ],
+)
+def test_coordinates_that_cannot_be_are_one_clear_error(geometry: Any, coordinates: str, message: str) -> None:
+    with pytest.raises(disol.DisolError, match=message):
+        disol.read_case("poisson", geometry, coordinates=coordinates)
+
+
 def test_displacements_are_in_the_unit_of_the_drawing() -> None:
     held: dict[str, Any] = {"fix_x": {"left": 0}, "fix_y": {"left": 0}, "domain": plate(), "conventions": "physical"}
     # N/m² and N/mm², and a weight per volume.

@@ -49,6 +49,16 @@ def test_an_outline_elsewhere_is_fitted_and_that_is_said(run):
     assert arrays["domain"].mean() == pytest.approx(0.5 * 0.81, abs=0.05)
 
 
+def test_an_outline_in_the_unit_square_stays_there_unless_told_otherwise_and_that_is_said(run):
+    Path("small.json").write_text(json.dumps({"outer": [[0.1, 0.1], [0.3, 0.1], [0.3, 0.3], [0.1, 0.3]]}))
+    arrays, out = run("--geometry", "small.json", "--no-distance")
+    assert "give --coordinates drawing to fit it to the grid" in " ".join(out.split())
+    assert arrays["domain"].mean() == pytest.approx(0.04, abs=0.01)
+    arrays, out = run("--geometry", "small.json", "--coordinates", "drawing", "--no-distance", "--overwrite")
+    assert "small.json was moved and scaled into the unit square" in out
+    assert arrays["domain"].mean() == pytest.approx(0.81, abs=0.05)
+
+
 def test_pixels_that_a_grid_cuts_off_are_named(run):
     hourglass = [[0.1, 0.1], [0.9, 0.1], [0.505, 0.4], [0.505, 0.6], [0.9, 0.9], [0.1, 0.9], [0.495, 0.6], [0.495, 0.4]]
     Path("glass.json").write_text(json.dumps({"outer": hourglass}))

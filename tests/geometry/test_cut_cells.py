@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from disol import DisolError
 from disol.geometry import draw_geometry
 from disol.geometry.cut_cells import SMALLEST, cut
-from disol.geometry.pieces import WHOLE, cover, green, split_loops
+from disol.geometry.pieces import WHOLE, cover, green, shifted, split_loops
 from disol.geometry.region import Arc, Region
 from disol.grid import Grid
 
@@ -168,7 +168,8 @@ def test_an_island_in_a_hole_inside_one_pixel_is_a_component_of_its_own():
     assert cells.areas.min() == pytest.approx(1 - 0.36)
 
 
-def test_slivers_are_merged_and_nothing_is_lost():
+def test_slivers_are_merged_and_nothing_is_lost(monkeypatch):
+    monkeypatch.setattr("disol.geometry.cut_cells.SMALLEST", 1e-3)
     low = 2 - 1e-4
     points = np.array([(low, low), (6.5, low), (6.5, 6.5), (low, 6.5)]) / 8
     cells = cut(Region.from_polygons([points]), Grid(8, 8))
@@ -179,6 +180,21 @@ def test_slivers_are_merged_and_nothing_is_lost():
     # ∫ x over the corner element, slivers included, from its own corner on.
     moment = cells.moments[cells.element_at[2, 2], 1, 0]
     assert moment == pytest.approx((1 - 1e-8) / 2 * (1 + 1e-4), rel=1e-12)
+    assert cells.handed[cells.element_at[2, 2]] == pytest.approx(2e-4 + 1e-8)
+    assert cells.handed.sum() == pytest.approx(cells.areas.sum() - 4.5**2)
+
+
+@pytest.mark.parametrize("leg", [1e-1, 1e-2, 1e-3])
+def test_moments_of_a_sliver_are_known_to_as_many_digits_as_others(leg):
+    """About its own corner (1, 1) a triangle has ∫ x^a y^b = l^(a + b + 2) a! b! / (a + b + 2)!."""
+    low, leg = 3 - leg, 3 - (3 - leg)
+    points = np.array([(low, 3.0), (3.0, low), (6.5, 3.0), (6.5, 6.5), (3.0, 6.5)]) / 8
+    cells = cut(Region.from_polygons([points]), Grid(8, 8))
+    moments = shifted(cells.moments[cells.element_at[2, 2]], np.array([-1.0, -1.0]))
+    exact = [leg**2 / 2, -(leg**3) / 6, leg**4 / 24, leg**4 / 12]
+    found = [moments[0, 0], moments[1, 0], moments[1, 1], moments[2, 0]]
+    # Of moments about another corner an error of the area is one of all others.
+    assert np.array(found) == pytest.approx(np.array(exact), rel=1e-12, abs=1e-13 * leg**2)
 
 
 def test_points_are_found_in_their_own_component():

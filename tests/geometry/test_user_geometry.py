@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imsave
 from PIL import Image
@@ -15,6 +15,7 @@ from disol.geometry.curve import parts
 from disol.geometry.drawings import area_means, read_drawing
 from disol.geometry.loops import LONGEST, name_loops, pixels_between, read_ranges
 from disol.geometry.outline_files import MOST_POINTS, read_outline
+from disol.geometry.region import Region
 from disol.geometry.shapes import HOLES, OUTLINES
 from disol.grid import Grid
 
@@ -218,13 +219,69 @@ def test_an_outline_anywhere_is_fitted_into_the_square_in_its_proportions(tmp_pa
     assert len(geometry.holes) == 1
 
 
+def star_shaped(rng):
+    count = int(rng.integers(3, 12))
+    angles = 2 * np.pi * (np.arange(count) + rng.uniform(-0.3, 0.3, count)) / count
+    return rng.uniform(0.3, 1, count)[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def monotone(rng):
+    """A polygon above and below a line, turned by any angle."""
+    x = np.cumsum(rng.uniform(0.05, 1, int(rng.integers(2, 9))))
+    above, below = (np.stack([x, sign * rng.uniform(0.05, 0.5, len(x))], axis=1) for sign in (1, -1))
+    angle = rng.uniform(0, 2 * np.pi)
+    return np.concatenate([above, below[::-1]]) @ [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+
+
+def with_points_on_sides(rng, corners):
+    return np.concatenate(
+        [
+            start + np.append(0, np.sort(rng.random(rng.choice([0, 1, 3, 20]))))[:, None] * (end - start)
+            for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True)
+        ]
+    )
+
+
+def with_repeated_points(rng, points):
+    """Repeat some points, but for their last digits."""
+    again = points + rng.uniform(-1, 1, points.shape) * np.finfo(float).eps * np.abs(points).max()
+    return np.stack([points, again], axis=1).reshape(-1, 2)[
+        np.stack([np.ones(len(points), bool), rng.random(len(points)) < 0.2], axis=1).reshape(-1)
+    ]
+
+
+@settings(max_examples=200)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.sampled_from([star_shaped, monotone]),
+    exponent=st.floats(-12, 12),
+    offset=st.sampled_from([0.0, 1.0, 1e3, 1e6]),
+    refine=st.booleans(),
+    repeat=st.booleans(),
+)
+def test_polygons_that_do_not_cross_themselves_are_read_in_any_unit_and_place(
+    seed, shape, exponent, offset, refine, repeat
+):
+    """However many of their points lie on one line, or are repeated but for the last digits."""
+    rng = np.random.default_rng(seed)
+    points = 10.0**exponent * (shape(rng) + offset * rng.uniform(-1, 1, 2))
+    points = with_points_on_sides(rng, points) if refine else points
+    points = with_repeated_points(rng, points) if repeat else points
+    geometry, frame = read_outline({"outer": points[:: rng.choice([-1, 1])].tolist()})
+    region = Region.from_geometry(geometry)
+    x, y = points.T
+    area = 0.5 * abs((x - x[0]) @ np.roll(y - y[0], -1) - (y - y[0]) @ np.roll(x - x[0], -1))
+    assert frame.length**2 * region.loops[0].signed_area == pytest.approx(area, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ({"outer": SQUARE[:2]}, "3 to 2000 different points, got 2"),
         ({"outer": [SQUARE[0]] * 8}, "3 to 2000 different points, got 0"),
         ({"outer": [[i, i % 7] for i in range(MOST_POINTS + 1)]}, "got 2001"),
-        ({"outer": [SQUARE[i] for i in (0, 2, 1, 3)]}, "crosses or touches itself"),
+        ({"outer": [SQUARE[i] for i in (0, 2, 1, 3)]}, "crosses or touches itself near 0.25, 0.25"),
+        ({"outer": [[0, 0], [1, 0], [1, 1], [0.5, 0], [0, 1]]}, "crosses or touches itself near"),
         ({"outer": [[0, 0], [0.5, 0.5], [1, 0], [1, 1], [0.5, 0.5], [0, 1]]}, "crosses or touches itself"),
         ({"type": "Polygon", "coordinates": [[[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0]]]}, "list of points"),
         ({"outer": [[0, 0], [0.5, 0.5], [1, 1]]}, "no area"),

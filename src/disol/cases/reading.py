@@ -44,6 +44,7 @@ def read_case(
     conventions: str | Conventions | None = None,
     resolution: int | None = None,
     seed: int | None = None,
+    coordinates: str | None = None,
     **given: Any,
 ) -> Case:
     """Read a case from a geometry, and from texts.
@@ -54,6 +55,8 @@ def read_case(
     conventions  "physical", on the true boundary, unless given; "paper" and "published" are on pixels
     resolution   pixels along a side, the problem's own unless given
     seed         of what a named shape is not given
+    coordinates  of polygons: "drawing", their own, in any unit, to be fitted to the grid, or "grid", those of the unit
+                 square, where they stay; unless given, "grid" of those that fit in there and are not very small
     given        by name: parts of the boundary ("outer:0.1-0.3,hole1", "left"; forces "outer:0.4-0.5=-1"), formulas in
                  x and y or names of fields ("sin(6*x)*y", "gaussian"), seconds ("2,8,20")
 
@@ -82,7 +85,7 @@ def read_case(
             f"resolution must lie in [{SMALLEST_RESOLUTION}, {LARGEST_RESOLUTION}], got {side}. "
             f"{problem.name} is posed on {problem.resolution}."
         )
-    found = _find_geometry(problem, conventions, geometry, side, seed)
+    found = _find_geometry(problem, conventions, geometry, side, seed, _known_coordinates(coordinates))
     loops = name_loops(found.terms["domain"])
     named = "polygons" if isinstance(geometry, Mapping) else geometry
     described = f"{named}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
@@ -128,6 +131,15 @@ def _read_all(
     return read, origin | {name: _shown(value) for name, value in stated.items() if name not in origin}
 
 
+def _known_coordinates(coordinates: Any) -> str | None:
+    """Require to know whose coordinates those of polygons are, if that is said."""
+    from disol.geometry.outline_files import COORDINATES  # noqa: PLC0415
+
+    if coordinates is not None and coordinates not in COORDINATES:
+        raise DisolError(f"coordinates must be 'drawing' or 'grid', got {shown(coordinates)}.")
+    return coordinates
+
+
 def _shown_times(name: str, times: Any) -> str:
     """Write seconds that were given as numbers as a text."""
     if isinstance(times, str):
@@ -162,7 +174,7 @@ def _is_driven(problem: Problem, stated: Mapping[str, Any]) -> bool:
 def shows_on_pixels(problem: Problem, given: Mapping[str, Any]) -> bool:
     """Tell whether marked pixels and fields show all that is given: no values, fluxes, materials or sizes."""
     kinds = {term.name: term.kind for term in problem.terms}
-    named = {name: text for name, text in given.items() if name not in ("resolution", "seed")}
+    named = {name: text for name, text in given.items() if name not in ("resolution", "seed", "coordinates")}
     if not all(name in kinds and isinstance(text, str) for name, text in named.items()):
         return not set(named) & {*problem.parameters, *problem.coefficients, *problem.aliases, *EXTRA, *NUMBERS}
     return not any("=" in text for name, text in named.items() if kinds[name] is SUPPORT)
@@ -225,23 +237,32 @@ def _mark(term: Term, text: str, found: Case) -> Any:
 
 
 def _find_geometry(
-    problem: Problem, conventions: Conventions, asked: str | Path | Mapping[str, Any], side: int, seed: int | None
+    problem: Problem,
+    conventions: Conventions,
+    asked: str | Path | Mapping[str, Any],
+    side: int,
+    seed: int | None,
+    coordinates: str | None,
 ) -> Case:
     """Find a geometry: drawn at random, named, or in a file; it may bring terms along, and is not checked."""
     if isinstance(asked, Mapping):
-        return _read_outline(asked, Grid(side, side), problem, conventions)
+        return _read_outline(asked, Grid(side, side), problem, conventions, coordinates)
     geometry = str(asked)
     if len(geometry) > LONGEST:
         raise DisolError(f"geometry must be a name or a path of at most {LONGEST} characters, got {len(geometry)}.")
     kind, _, rest = geometry.partition(":")
     ending = Path(geometry).suffix.lower()
     from_file = ending in (*OUTLINE_ENDINGS, *PICTURE_ENDINGS)
+    if coordinates is not None and ending not in OUTLINE_ENDINGS:
+        raise DisolError(f"coordinates are of polygons, got {geometry}. Leave out coordinates.")
     if seed is not None and (from_file or kind == "random"):
         raise DisolError("seed draws what a named shape is not given. Use the geometry random:SEED, or leave it out.")
     if from_file:
         grid = Grid(side, side)
-        read = _read_outline if ending in OUTLINE_ENDINGS else _read_picture
-        case = read(geometry, grid, problem, conventions)
+        if ending in OUTLINE_ENDINGS:
+            case = _read_outline(geometry, grid, problem, conventions, coordinates)
+        else:
+            case = _read_picture(geometry, grid, problem, conventions)
         if not case.domain.any():
             raise DisolError(
                 f"No pixel of a {side} x {side} grid lies in the domain of {geometry}. Enlarge it, or raise resolution."
@@ -270,13 +291,21 @@ def _follows_edge(domain: Bool[np.ndarray, "height width"]) -> bool:
     return any(band.any(axis=0).mean() > ALONG_EDGE for band in near)
 
 
-def _read_outline(source: str | Mapping[str, Any], grid: Grid, problem: Problem, conventions: Conventions) -> Case:
+def _read_outline(
+    source: str | Mapping[str, Any], grid: Grid, problem: Problem, conventions: Conventions, coordinates: str | None
+) -> Case:
     """Read polygons from a JSON file, or from what it would hold."""
     from disol.geometry.outline_files import MARGIN, read_outline  # noqa: PLC0415
 
-    geometry, frame = read_outline(source)
-    path = "the outline" if isinstance(source, Mapping) else source
-    notes = [f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge"] if frame.is_fitted else []
+    geometry, frame = read_outline(source, coordinates)
+    path, notes = "the outline" if isinstance(source, Mapping) else source, []
+    if frame.is_fitted:
+        notes.append(f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge")
+    elif coordinates is None:
+        notes.append(
+            f"{path} fits in the unit square and was left where it is, on a grid that is 1 high: "
+            "give coordinates='drawing' to fit it to the grid, as in any other unit"
+        )
     whole = geometry.outer.inside(grid).copy()
     for number, hole in enumerate(geometry.holes, start=1):
         pixels = fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from disol._devices import check_device
-from disol.cli.app import DeviceName, print_rows, print_table, tell
+from disol.cli.app import DeviceName, as_options, find_options, print_rows, print_table, tell
 from disol.cli.given import GIVEN, join_texts
 from disol.cli.models import find_run, from_here, is_own_network
 from disol.cli.report import (
@@ -45,7 +45,7 @@ DEFAULT_FOLDER = Path("solution")
 TEXTS = (
     *("dirichlet", "fix_x", "fix_y", "force_x", "force_y", "flux", "convection", "source", "initial", "times"),
     *("conductivity", "velocity", "reaction", "density", "capacity", "young", "poisson_ratio", "body_force"),
-    *("plane", "size", "time_step"),
+    *("plane", "size", "time_step", "coordinates"),
 )
 WRITTEN = (*FILES, *TRUE_FILES, STRESS_FILE, PREVIEW_FILE)
 SAVED = (".vtu", ".pvd", ".npz", ".png")  # endings of --save
@@ -77,7 +77,7 @@ are parts, too; --preview draws them.
 
 Values and fluxes on parts, materials and sizes are solved on the true boundary alone, in your units: networks know \
 supports at zero. An outline that does not fit the unit square keeps its own coordinates, in which x, y, lengths and \
-results then are; the height of any other grid is --size.
+results then are, and so does any with --coordinates drawing; the height of any other grid is --size.
 
 x runs to the right and y downwards, from 0 to 1 unless the outline or --size say otherwise. outline.json holds \
 {"outer": \\[\\[x, y], ...], "holes": \\[\\[\\[x, y], ...]]} or a GeoJSON Polygon, whose y points up. In a picture \
@@ -155,6 +155,15 @@ def solve(
     ] = None,
     size: Annotated[
         str | None, _number("Height of the grid in your unit of length, where an outline has none of its own.")
+    ] = None,
+    coordinates: Annotated[
+        str | None,
+        typer.Option(
+            help="Of an outline: drawing (its own, in any unit, fitted to the grid) or grid (of the unit square). "
+            "Unless given, grid if it fits in there.",
+            metavar="WHOSE",
+            rich_help_panel=GIVEN,
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=GIVEN)
@@ -375,7 +384,7 @@ def print_outcome(cases: Cases, model: str, outcome: Outcome, warned: list[str])
             f"solution.png shows {MOST_TIMES} of the {len(case.times)} times, the other files show all of them"
         )
     for message in dict.fromkeys(notes):
-        tell(message, "note")
+        tell(as_options(message, find_options(["solve"])), "note")
 
 
 @contextmanager

@@ -18,7 +18,8 @@ import scipy
 from jaxtyping import Float, Int
 
 from disol.fem.cut_forms import Form, Locals, mean_functions, whole_sizes
-from disol.geometry.cut_cells import CutCells
+from disol.fem.rounding import EPSILON
+from disol.geometry.cut_cells import THIN, CutCells
 from disol.grid import CORNERS
 
 Shares = Float[np.ndarray, "element 4 component"]  # of corners of elements, in unknowns
@@ -70,7 +71,8 @@ def _strain(components: int) -> Float[np.ndarray, "local local"]:
 class Noise:
     """How large the errors of the matrices of elements are, in units of the rounding error of doubles.
 
-    Moments of a cut element are sums of numbers as large as 1, so those of a sliver are known no better than others.
+    Moments of a cut element are sums of numbers as large as 1, but for those of thin ones. A function that is continued
+    into a sliver is not continuous along its short sides; that counts as an error of all that the sliver adds.
 
     sizes     of errors of a matrix that motions without strain feel nothing of
     holding   elements with terms that hold them
@@ -85,7 +87,8 @@ class Noise:
     def of(cls, cells: CutCells, form: Form, holding: Int[np.ndarray, " some"], held: Locals) -> "Noise":
         """Tell the errors of what holds some elements, and of all else."""
         sizes = np.broadcast_to(whole_sizes(cells, form), len(cells.corner)).copy()
-        sizes[: cells.num_cut] *= MOMENTS
+        areas = cells.areas[: cells.num_cut]
+        sizes[: cells.num_cut] *= MOMENTS * np.where(areas < THIN, areas, 1.0) + cells.handed[: cells.num_cut] / EPSILON
         return cls(sizes, holding, held)
 
     def forces(self, values: Shares) -> Shares:

@@ -33,6 +33,7 @@ from disol.grid import Grid
 
 Vector = Float[np.ndarray, " unknown"]
 GAMMA = 1 - 0.5**0.5  # of SDIRK2
+SPRINGS = 2.0**-25  # what they are not known to, in rounding errors of the entries that they stand beside
 FIRST = 8  # smaller steps that the first one is taken in
 
 # Of one component its source, of several one for each.
@@ -248,6 +249,7 @@ class CutSystem:
         values = solution / unit
         corners = values[self._unknowns].reshape(len(self._unknowns), 4, -1)
         noise = self._assembled.loads / unit + self._added_up(self._assembled.noise.forces(corners))
+        noise += SPRINGS * (abs(self._assembled.matrix) @ np.abs(values))
         half = np.arange(len(noise)) * GOLDEN % 2 < 1  # of the errors, which then neither cancel nor only add up
         change = self._factors.apply(2 * half * noise)
         seen = np.repeat(seen_inside(self.cells), self.form.components)[self._order]

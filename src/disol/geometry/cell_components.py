@@ -1,8 +1,9 @@
 """Connected components of pixel ∩ domain, where several runs of the boundary cross a pixel.
 
 A run is a chain of pieces through one pixel, from side to side. Most boundary pixels have one, and so one component;
-only the others are looked at here. Places on the sides of a pixel are numbers in [0, 4): the top side from left to
-right is [0, 1), then follow the right, bottom and left side, clockwise on the screen.
+only the others are looked at here, and thin ones, whose moments are known to more digits from their outlines. Places on
+the sides of a pixel are numbers in [0, 4): the top side from left to right is [0, 1), then follow the right, bottom and
+left side, clockwise on the screen.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from disol.geometry.curve import Curve, next_points
-from disol.geometry.pieces import Pieces, green
+from disol.geometry.pieces import Pieces, green, shifted
 from disol.geometry.region import winds_around
 from disol.grid import CORNERS
 
@@ -35,8 +36,10 @@ class Component:
     moments: Float[np.ndarray, "4 4"] = field(init=False)
 
     def __post_init__(self) -> None:
+        # From a point of its own on: of a sliver far from the corner only differences of large numbers would be left.
         points = self.outline.points
-        self.moments = green(points, next_points(points), np.zeros((len(points), 2))).sum(axis=0)
+        origin = np.broadcast_to(points[0], points.shape)
+        self.moments = shifted(green(points, next_points(points), origin).sum(axis=0), points[0])
 
     def on_side(self, side: int) -> list[tuple[float, float]]:
         """Return the open intervals of a side (0 top, 1 right, 2 bottom, 3 left), along x or y."""
@@ -68,16 +71,18 @@ def find_runs(pieces: Pieces) -> Bool[np.ndarray, " piece"]:
     return starts
 
 
-def crowded(pieces: Pieces, starts: Bool[np.ndarray, " piece"], width: int) -> list[Int[np.ndarray, " _"]]:
-    """Return the pieces of every pixel with more than one run or closed loop, in the order of the loops."""
-    flat = pieces.cell @ [1, width]
+def crowded(
+    pieces: Pieces, starts: Bool[np.ndarray, " piece"], thin: Bool[np.ndarray, "height width"]
+) -> list[Int[np.ndarray, " _"]]:
+    """Return the pieces of every pixel that is thin or has several runs or closed loops, in the order of the loops."""
+    flat = pieces.cell @ [1, thin.shape[1]]
     closed = np.bincount(pieces.loop, starts) == 0
     first_of_loop = np.append(True, np.diff(pieces.loop) > 0)
     counted = starts | (first_of_loop & closed[pieces.loop])
-    runs = np.bincount(flat[counted], minlength=flat.max() + 1)
-    if runs.max() < 2:
+    asked = thin.reshape(-1) | (np.bincount(flat[counted], minlength=thin.size) > 1)
+    inside = np.flatnonzero(asked[flat])
+    if not len(inside):
         return []
-    inside = np.flatnonzero(runs[flat] > 1)
     inside = inside[np.argsort(flat[inside], kind="stable")]
     return np.split(inside, np.flatnonzero(np.diff(flat[inside])) + 1)
 

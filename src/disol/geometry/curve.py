@@ -95,6 +95,11 @@ class Curve:
         return bool(crossing.any())
 
 
+def without_repeats(points: Float[np.ndarray, "point 2"], same: float = 0.0) -> Float[np.ndarray, "left 2"]:
+    """Drop points that are the same as the one before them, or that near."""
+    return points[np.abs(points - np.roll(points, 1, axis=0)).max(axis=1) > same]
+
+
 @dataclass(frozen=True, eq=False)
 class Geometry:
     """A domain: what lies inside the outer curve and outside every hole."""

@@ -3,14 +3,13 @@
 An element is a whole pixel or a connected component of pixel ∩ domain. Corners of elements are one unknown where the
 elements meet across an open side, so that a wall thinner than a pixel parts its two sides: a node may then carry two
 unknowns. An element with less than `SMALLEST` of a pixel hands its integrals and its boundary to the neighbour
-across its longest open side, whose function is continued into it; nothing is lost.
+across its longest open side, whose function is continued into it: nothing is lost but continuity along short sides.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +18,12 @@ from jaxtyping import Float, Int
 
 from disol.errors import DisolError
 from disol.geometry.cell_components import OFFSETS, Component, components, crowded, find_runs
-from disol.geometry.pieces import DEGREE, WHOLE, Covered, Pieces, cover, split_loops
+from disol.geometry.pieces import DEGREE, WHOLE, Covered, Pieces, add_up, cover, shifted, split_loops
 from disol.geometry.region import Arc, Region, winds_around
 from disol.grid import Grid
 
-SMALLEST = 1e-3  # of a pixel; smaller elements are merged, larger thresholds keep stresses from converging
+SMALLEST = 1e-7  # of a pixel; smaller elements are merged, at the cost of as much of a linear solution
+THIN = 1e-2  # of a pixel; the moments of smaller parts are taken from their outlines
 NOTHING = 1e-8  # of a pixel: a part of the domain that consists of smaller elements is left out
 CLOSED = 1e-9  # an open side that is shorter, in pixels, joins nothing
 TOUCHING = 1e-9  # a point this close to the domain, in units of the square, lies on its boundary
@@ -50,6 +50,7 @@ class CutCells:
     places      column and row of the node of each unknown; unknowns are counted row by row
     pieces      of the boundary
     element     that carries each piece
+    handed      area, in pixels, of the slivers that each element has taken
     element_at  the element of each pixel, the largest of several; -1 outside
     parted      the elements of pixels, by (row, column), that have several, each with its outline
     """
@@ -62,6 +63,7 @@ class CutCells:
     places: Int[np.ndarray, "unknown 2"]
     pieces: Pieces
     element: Int[np.ndarray, " piece"]
+    handed: Float[np.ndarray, " element"]
     element_at: Int[np.ndarray, "height width"]
     parted: Parted
 
@@ -148,7 +150,7 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
     number[corner[:, 1], corner[:, 0]] = np.arange(len(corner))
     element = number[pieces.cell[:, 1], pieces.cell[:, 0]]
     sides = _open_sides(covered, number)
-    parted = _part(pieces, covered, number, len(corner))
+    parted = _part(pieces, covered, number, moments)
     if parted:
         sides = _between_components(sides, parted)
         further = [(pixel, part) for pixel, parts in parted.items() for part, _ in parts[1:]]
@@ -172,6 +174,8 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
     unknowns = (np.cumsum(is_used) - 1)[nodes[kept]]
     places = np.empty((int(is_used.sum()), 2), dtype=int)
     places[unknowns] = corner[kept][:, None] + OFFSETS
+    taken = ~own & (owner >= 0)
+    handed = add_up(owner[taken], moments[taken, 0, 0], len(corner))
     carried = renumbered[element] >= 0
     return CutCells(
         region=region,
@@ -182,6 +186,7 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
         places=places,
         pieces=pieces.some(carried),
         element=renumbered[element[carried]],
+        handed=handed[kept],
         element_at=renumbered[number],
         parted={pixel: [(part, int(renumbered[its])) for part, its in parts] for pixel, parts in parted.items()},
     )
@@ -198,17 +203,29 @@ def _require_pixels(region: Region, pieces: Pieces, grid: Grid) -> None:
             )
 
 
-def _part(pieces: Pieces, covered: Covered, number: Int[np.ndarray, "height width"], size: int) -> Parted:
-    """Find the components of pixels that have several; the first keeps its number, others get those from `size` on."""
+def _part(
+    pieces: Pieces,
+    covered: Covered,
+    number: Int[np.ndarray, "height width"],
+    moments: Float[np.ndarray, "element 4 4"],
+) -> Parted:
+    """Find the components of pixels that have several: the first keeps its number, others get those after the last.
+
+    The moments of thin pixels that have one are replaced by those of its outline, in place.
+    """
     parted: Parted = {}
-    starts = find_runs(pieces)
-    for own in crowded(pieces, starts, number.shape[1]):
+    size = len(moments)
+    starts, thin = find_runs(pieces), np.zeros(number.shape, dtype=bool)
+    thin[covered.cut] = covered.moments[:, 0, 0] < THIN
+    for own in crowded(pieces, starts, thin):
         column, row = pieces.cell[own[0]].tolist()
         found = components(pieces, own, starts, surrounded=bool(covered.winding[row, column] == 1))
         if len(found) > 1:
             numbers = [int(number[row, column]), *range(size, size + len(found) - 1)]
             parted[row, column] = list(zip(found, numbers, strict=True))
             size += len(found) - 1
+        elif thin[row, column]:
+            moments[number[row, column]] = found[0].moments
     return parted
 
 
@@ -316,15 +333,9 @@ def _merge_slivers(
         for sliver in placed:
             taker = owner[max((length, its) for length, its in around[sliver] if owner[its] >= 0)[1]]
             owner[sliver] = taker
-            x, y = (_shifted(float(step)) for step in corner[sliver] - corner[taker])
-            moments[taker] += x @ moments[sliver] @ y.T
+            moments[taker] += shifted(moments[sliver], corner[sliver] - corner[taker])
         if not placed:
             placed = waiting[:1]
             owner[placed] = placed if area[placed[0]] > NOTHING else -1
         waiting = [sliver for sliver in waiting if sliver not in placed]
     return owner
-
-
-def _shifted(step: float) -> Float[np.ndarray, "4 4"]:
-    """(x + step)^a = Σ_i S_ai x^i."""
-    return np.array([[comb(a, i) * step ** (a - i) if i <= a else 0.0 for i in range(DEGREE)] for a in range(DEGREE)])

@@ -11,30 +11,34 @@ from jaxtyping import Float
 from disol._checks import is_number
 from disol._files import as_path, read_regular
 from disol.errors import DisolError, shown
-from disol.geometry.curve import Curve, Geometry, fill
+from disol.geometry.curve import Curve, Geometry, fill, without_repeats
 from disol.geometry.frame import Frame
+from disol.geometry.region import SAME, find_contact, is_line
 from disol.grid import Grid
 
 Points = Float[np.ndarray, "point 2"]
 
+DRAWING, GRID = COORDINATES = ("drawing", "grid")  # whose coordinates those of an outline are
 MARGIN = 0.05  # left on every side of an outline that is fitted into the square
 SMALLEST = 0.1  # extent of an outline in the unit square that is used as it is
 MOST_BYTES = 2**23
 MOST_HOLES = 1000
-MOST_POINTS = 2000  # of one polygon; every pair of sides is tested for crossing
+MOST_POINTS = 2000  # of one polygon
 MOST_POINTS_TOGETHER = 20_000
+ROUNDED = 4 * np.finfo(float).eps  # of the largest coordinate: points that follow each other, and are closer, are one
 FARTHEST = 1e100  # coordinates; the squares of larger ones are no numbers, and so are the quotients of smaller ones
 JUDGED_ON = Grid(256, 256)
 EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
 
 
-def read_outline(source: str | Path | Mapping[str, Any]) -> tuple[Geometry, Frame]:
+def read_outline(source: str | Path | Mapping[str, Any], coordinates: str | None = None) -> tuple[Geometry, Frame]:
     """Read polygons from a file, or from what such a file would hold, and say where they lie in their drawing.
 
     A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon or Feature, whose y points up.
 
-    An outline inside the unit square is used as it is, unless it is very small. Any other is moved and scaled, x and y
-    alike, so that it fills the square up to a margin of 5 %.
+    An outline in coordinates of the grid is used as it is. One in those of a drawing is moved and scaled, x and y
+    alike, so that it fills the square up to a margin of 5 %. Unless told, those of one inside the unit square are the
+    grid's, if it is not very small.
     """
     name = "the geometry" if isinstance(source, Mapping) else str(as_path("path", source))
     content = _as_json(source) if isinstance(source, Mapping) else _read_json(as_path("path", source))
@@ -45,7 +49,10 @@ def read_outline(source: str | Path | Mapping[str, Any]) -> tuple[Geometry, Fram
         if ((points < low) | (points > high)).any():
             raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
     extent, corner = float((high - low).max()), np.array([0.0, -1.0 if upwards else 0.0])  # of the unit square
-    if (low < corner).any() or (high > corner + 1).any() or extent < SMALLEST:
+    is_outside = bool((low < corner).any() or (high > corner + 1).any())
+    if is_outside and coordinates == GRID:
+        raise DisolError(f"{name} leaves the unit square, which the grid covers. Pass coordinates={DRAWING!r}.")
+    if coordinates == DRAWING or (coordinates is None and (is_outside or extent < SMALLEST)):
         length, centre = extent / (1 - 2 * MARGIN), 0.5 * (low + high)
         outer, *holes = (0.5 + (points - centre) / length for points in (outer, *holes))
         corner = centre - 0.5 * length
@@ -114,13 +121,19 @@ def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
     if not all(abs(coordinate) <= FARTHEST for point in ring for coordinate in point[:2]):
         raise DisolError(f"{name} has coordinates that are not finite, or beyond {FARTHEST:g}. Replace them.")
     points = np.array([point[:2] for point in ring], dtype=float).reshape(-1, 2)
-    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
+    extent = float(np.ptp(points, axis=0).max()) if len(points) else 0.0
+    # The digits that a computed point is written with need not be those of the point that it repeats.
+    rounding = ROUNDED * float(np.abs(points).max(initial=0.0))
+    points = without_repeats(points, max(SAME * extent, rounding))
     if not 3 <= len(points) <= MOST_POINTS:
         raise DisolError(f"{name} must have 3 to {MOST_POINTS} different points, got {len(points)}. Add or drop some.")
-    extent = float((points.max(axis=0) - points.min(axis=0)).max())
     curve = Curve((points - points.min(axis=0)) / max(extent, 1 / FARTHEST))
-    if curve.crosses_itself():
-        raise DisolError(f"{name} crosses or touches itself. Order its points along the boundary, each once.")
+    contact = None if is_line(curve.points) else find_contact((curve,))
+    if contact is not None:
+        x, y = (points.min(axis=0) + extent * contact[2]).tolist()
+        raise DisolError(
+            f"{name} crosses or touches itself near {x:.4g}, {y:.4g}. Order its points along the boundary, each once."
+        )
     if abs(curve.signed_area) < 1e-9:
         raise DisolError(f"{name} has no area: its points lie on one line. Move some of them.")
     return points

@@ -7,6 +7,7 @@ normal is (dy, −dx), normalised. A piece along a grid line belongs to the pixe
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import comb
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -146,6 +147,17 @@ def green(start: Points, end: Points, cell: Points | Int[np.ndarray, "piece 2"])
     weights = GAUSS_WEIGHTS * (end - start)[:, 1:]
     x, y = powers[:, :, 0, 1:] / np.arange(1, DEGREE + 1), powers[:, :, 1, :DEGREE] * weights[..., None]
     return x.transpose(0, 2, 1) @ y
+
+
+def shifted(
+    moments: Float[np.ndarray, "4 4"], step: Float[np.ndarray, "2"] | Int[np.ndarray, "2"]
+) -> Float[np.ndarray, "4 4"]:
+    """∫ (x + s)^a (y + t)^b of ∫ x^a y^b."""
+    along, down = (
+        np.array([[comb(a, i) * each ** (a - i) if i <= a else 0.0 for i in range(DEGREE)] for a in range(DEGREE)])
+        for each in step.tolist()
+    )
+    return along @ moments @ down.T
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,12 @@ from jaxtyping import Bool, Float, Int
 from disol import _checks as checks
 from disol.errors import DisolError
 from disol.geometry.boundary import Segment, trace_sides
-from disol.geometry.curve import Curve, Geometry, next_points
+from disol.geometry.curve import Curve, Geometry, next_points, without_repeats
 from disol.geometry.tracing import trace_levels
 from disol.grid import CORNERS, Grid
 
 TOUCHING = 1e-12  # sides of loops that are closer, in units of the square, touch
+SAME = 1e-11  # points that follow each other, and are closer, are one
 SMALLEST_WIDTH = 1e-9  # of a loop, in units of the square
 SHORTEST = 1e-12  # of a loop: arcs that share less share their ends only
 MOST_PAIRS = 1_000_000  # of sides that are compared at a time
@@ -174,10 +175,15 @@ def _without_corners(run: Int[np.ndarray, "side 3"]) -> tuple[int, int]:
 
 def _cleaned(number: int, points: Points) -> Curve:
     """Drop points that repeat the one before them, and require a polygon with an area."""
-    points = points[(points != np.roll(points, 1, axis=0)).any(axis=1)]
-    if len(points) < 3 or np.linalg.svd(points - points.mean(axis=0), compute_uv=False)[1] < SMALLEST_WIDTH:
+    points = without_repeats(points, SAME)
+    if len(points) < 3 or is_line(points):
         raise DisolError(f"Loop {number} has no area: its points lie on one line. Move or drop it.")
     return Curve(points)
+
+
+def is_line(points: Points) -> bool:
+    """Tell whether points lie on one line."""
+    return bool(np.linalg.svd(points - points.mean(axis=0), compute_uv=False)[1] < SMALLEST_WIDTH)
 
 
 def winds_around(loop: Curve, points: Points) -> Bool[np.ndarray, " point"]:
@@ -196,8 +202,11 @@ def winds_around(loop: Curve, points: Points) -> Bool[np.ndarray, " point"]:
     return inside
 
 
-def _require_apart(loops: Sequence[Curve]) -> None:
-    """Require that no two sides of loops cross or touch, but those that follow each other at their common point."""
+def find_contact(loops: Sequence[Curve]) -> tuple[int, int, Float[np.ndarray, "2"]] | None:
+    """Find two loops that cross or touch, or one that does so itself, and a point near by.
+
+    Only sides that follow each other may touch, at their common point.
+    """
     starts = np.concatenate([loop.points for loop in loops])
     ends = np.concatenate([next_points(loop.points) for loop in loops])
     sizes = np.array([len(loop.points) for loop in loops])
@@ -212,7 +221,7 @@ def _require_apart(loops: Sequence[Curve]) -> None:
     turns_back = (np.abs(_cross(step, after)) <= TOUCHING * length) & ((step * after).sum(axis=1) < 0)
     if turns_back.any():
         here = np.flatnonzero(turns_back)[0]
-        _refuse(int(loop[here]), int(loop[here]), ends[here])
+        return int(loop[here]), int(loop[here]), ends[here]
     low, high = np.minimum(starts, ends) - TOUCHING, np.maximum(starts, ends) + TOUCHING
     for one, other in _overlapping(low, high):
         apart = (following[one] == other) | (following[other] == one)
@@ -223,12 +232,17 @@ def _require_apart(loops: Sequence[Curve]) -> None:
             apart |= (np.minimum(first, last) > margin) | (np.maximum(first, last) < -margin)
         if not apart.all():
             pair = np.flatnonzero(~apart)[0]
-            _refuse(int(loop[one[pair]]), int(loop[other[pair]]), starts[one[pair]])
+            return int(loop[one[pair]]), int(loop[other[pair]]), starts[one[pair]]
+    return None
 
 
-def _refuse(one: int, other: int, near: Float[np.ndarray, "2"]) -> None:
-    which = f"Loop {one} crosses or touches itself" if one == other else f"Loops {one} and {other} cross or touch"
-    raise DisolError(f"{which} near x = {near[0]:.4g}, y = {near[1]:.4g}. Keep all loops apart.")
+def _require_apart(loops: Sequence[Curve]) -> None:
+    """Require that loops neither cross nor touch themselves or each other."""
+    contact = find_contact(loops)
+    if contact is not None:
+        one, other, (x, y) = contact
+        which = f"Loop {one} crosses or touches itself" if one == other else f"Loops {one} and {other} cross or touch"
+        raise DisolError(f"{which} near x = {x:.4g}, y = {y:.4g}. Keep all loops apart.")
 
 
 def _cross(one: Points, other: Points) -> Float[np.ndarray, " point"]:
