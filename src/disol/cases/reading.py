@@ -32,6 +32,7 @@ LATEST = 10_000.0  # seconds; every step of 2 s up to the last is solved
 SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
 NEAR_EDGE = 3  # rows of pixels
 ALONG_EDGE = 0.66  # of a side; 99 of 100 training cases are that near along less of it
+SMALL = 0.6  # extent of an outline in the unit square: fitted to it, a smaller one would have more pixels
 NUMBERS = ("size", "plane", "time_step")  # of cases on a true boundary
 OUTLINE_ENDINGS = (".json", ".geojson")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -301,7 +302,7 @@ def _read_outline(
     path, notes = "the outline" if isinstance(source, Mapping) else source, []
     if frame.is_fitted:
         notes.append(f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge")
-    elif coordinates is None:
+    elif coordinates is None and np.ptp(geometry.outer.points, axis=0).max() < SMALL:
         notes.append(
             f"{path} fits in the unit square and was left where it is, on a grid that is 1 high: "
             "give coordinates='drawing' to fit it to the grid, as in any other unit"
