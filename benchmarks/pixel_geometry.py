@@ -6,7 +6,8 @@ r"""How far solutions on pixels and on the true boundary are from the PDE: drawn
 
 The reference is the solution on the true boundary of the four times finer grid, at the pixel centres of the coarse one;
 heat takes steps of a quarter of the time there. Beside both errors stands the estimate that a user gets of the distance
-to the PDE. What `--out` holds already is not measured again, and all of it is on the page.
+to the PDE. What `--out` holds already is not measured again, and all of it is on the page; `--renew` measures what was
+found with another threshold of slivers.
 """
 
 import argparse
@@ -21,17 +22,21 @@ from typing import Any
 import numpy as np
 
 import disol
+from disol.geometry.cut_cells import SMALLEST
 from disol.solutions.true_boundary import solve_finer
 from report import publish, table
 
 FINER = 4
 SEED = 21
 SHIFTS = ("", "all")
+FORMER = 1e-3  # SMALLEST of rows that do not say so
+Kind = tuple[str, str, int]
 
 
 def measure(problem: str, shift: str, index: int, resolution: int | None) -> dict[str, object]:
     """Return the errors of one case, and the estimate of its distance."""
     row: dict[str, object] = {"problem": problem, "shift": shift, "index": index, "resolution": resolution}
+    row["smallest"] = SMALLEST
     draw: dict[str, Any] = {"seed": SEED, "index": index, "shift": shift or None, "resolution": resolution}
     warnings.simplefilter(
         "ignore", UserWarning
@@ -68,6 +73,11 @@ def row_of(problem: str, shift: str, found: list[dict[str, Any]]) -> list[str]:
     return [*shown, f"{np.percentile(ratio, 5):.2f}, {np.median(ratio):.2f}", f"{(ratio >= 0.5).mean():.1%}"]
 
 
+def is_former(row: dict[str, Any]) -> bool:
+    """Tell whether a row was measured with another threshold of slivers than today's."""
+    return row.get("smallest", FORMER) != SMALLEST
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
@@ -79,26 +89,39 @@ def main() -> None:
     parser.add_argument("--resolution", type=int, help="the problem's own unless given")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, help="a file of JSON lines that is continued")
+    parser.add_argument("--renew", action="store_true", help="what was found with another threshold of slivers")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
-    is_continued = options.out is not None and options.out.exists()
-    found = [json.loads(line) for line in options.out.read_text().splitlines()] if is_continued else []
-    done = {(each["problem"], each["shift"], each["index"]) for each in found}
+    found: dict[Kind, dict[str, Any]] = {}
+    if options.out is not None and options.out.exists():
+        for line in options.out.read_text().splitlines():
+            row = json.loads(line)
+            found[row["problem"], row["shift"], row["index"]] = row
     # Case by case through all problems, so that what was measured when it is stopped is of all of them.
     wanted = [
         (problem, shift, index)
         for index, problem, shift in product(range(options.cases), options.problems, SHIFTS)
-        if (problem, shift, index) not in done
+        if (problem, shift, index) not in found or (options.renew and is_former(found[problem, shift, index]))
     ]
     with ProcessPoolExecutor(options.workers) as pool:
-        for future in [pool.submit(measure, *each, options.resolution) for each in wanted]:
-            found.append(future.result())
+        futures = {kind: pool.submit(measure, *kind, options.resolution) for kind in wanted}
+        for kind, future in futures.items():
+            found[kind] = future.result()
             if options.out is not None:
                 with options.out.open("a") as lines:
-                    lines.write(json.dumps(found[-1]) + "\n")
+                    lines.write(json.dumps(found[kind]) + "\n")
+        if options.out is not None:  # once each
+            whole = options.out.with_suffix(".part")
+            whole.write_text("".join(json.dumps(row) + "\n" for row in found.values()))
+            whole.replace(options.out)
+    rows, former = list(found.values()), sum(map(is_former, found.values()))
+    told = (
+        f"{former:,} of these {len(rows):,} cases were measured when slivers below {FORMER:g} of a pixel were merged "
+        f"into neighbours, the others with those below {SMALLEST:g}; `--renew` measures them again."
+    )
     heading = ["problem", "cases", "pixels", "their best multiple", "true boundary", "p95", "worst"]
     heading += ["estimate / distance: p5, median", "at least half"]
-    known = {(each["problem"], each["shift"]) for each in found}
+    known = {(each["problem"], each["shift"]) for each in rows}
     kinds = [kind for kind in product(disol.PROBLEMS, SHIFTS) if kind in known]
     publish(
         [
@@ -111,12 +134,13 @@ def main() -> None:
             "with a factor of 3 instead of 2 for displacements, as a multiple of the distance, and how often it is at "
             "least half of it. `cases` are those solved, of so many that were drawn; those that are not solved have "
             "curves that touch.",
-            table(heading, [row_of(*kind, found) for kind in kinds]),
+            table(heading, [row_of(*kind, rows) for kind in kinds]),
             "Drawn on pixels, a support has a share of the boundary pixels, on the true boundary that share of its "
             "length. Where the boundary runs along a diagonal these differ, and that is part of the error of pixels "
             "here ([how much](equal-error.md)).",
             "Heat is in time as a user gets it: pixels take backward Euler steps of the frame interval, `physical` "
             "those of SDIRK2.",
+            *([told] if former else []),
             *([f"All cases: `{options.out}`, which the command continues."] if options.out is not None else []),
         ],
         options.write,
