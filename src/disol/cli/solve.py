@@ -13,12 +13,10 @@ import typer
 
 from disol._devices import check_device
 from disol.cli.app import DeviceName, as_options, find_options, print_rows, print_table, tell
+from disol.cli.files import check_files, check_targets, choose_folder
 from disol.cli.given import GIVEN, join_texts
 from disol.cli.models import find_run, from_here, is_own_network
 from disol.cli.report import (
-    FILES,
-    PREVIEW_FILE,
-    STRESS_FILE,
     TRUE_FILES,
     OnTrueBoundary,
     Outcome,
@@ -40,15 +38,12 @@ if TYPE_CHECKING:
     from disol.surrogate import Surrogate
 
 DEFAULT_PROBLEM = "poisson"
-DEFAULT_FOLDER = Path("solution")
 # Options that are texts of what is given.
 TEXTS = (
     *("dirichlet", "fix_x", "fix_y", "force_x", "force_y", "flux", "convection", "source", "initial", "times"),
     *("conductivity", "velocity", "reaction", "density", "capacity", "young", "poisson_ratio", "body_force"),
     *("plane", "size", "time_step", "coordinates"),
 )
-WRITTEN = (*FILES, *TRUE_FILES, STRESS_FILE, PREVIEW_FILE)
-SAVED = (".vtu", ".pvd", ".npz", ".png")  # endings of --save
 
 
 def _parts(help_text: str) -> Any:
@@ -261,28 +256,6 @@ def solve(
     tell(f"written {', '.join(map(str, written))}")
 
 
-def check_files(animation: Path | None, save: list[Path], overwrite: bool) -> None:
-    """Require names of files that can be written, and files that are not there yet."""
-    if animation is not None and animation.suffix.lower() != ".gif":
-        raise DisolError(f"--animate must end in .gif, got {str(animation)!r}.")
-    for path in save:
-        if path.suffix.lower() not in SAVED:
-            raise DisolError(f"--save must end in {', '.join(SAVED)}, got {str(path)!r}.")
-    for option, file in (("--animate", animation), *(("--save", path) for path in save)):
-        if file is not None and file.exists() and not overwrite:
-            raise DisolError(f"{file} exists already. Choose another {option}, or give --overwrite.")
-
-
-def check_targets(save: list[Path], case: "Case", folder: Path) -> None:
-    """Require files that the solution of a case can be saved to, before it is solved."""
-    from disol.solutions.saving import check_target, folder_of_series
-
-    for path in save:
-        check_target(path, case)
-        if path.suffix.lower() == ".pvd" and folder_of_series(path).resolve() == folder.resolve():
-            raise DisolError(f"The files of {path} go into {folder}, which is --out. Choose another --save.")
-
-
 @dataclass(frozen=True)
 class Cases:
     """The same case on pixels, as a network knows it, and on its true boundary, and why there is only one of them."""
@@ -398,15 +371,3 @@ def silenced_decoders() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
-
-
-def choose_folder(out: Path | None, overwrite: bool) -> Path:
-    """Return a folder that holds no solution yet: the one asked for, or the first of solution, solution-2, ..."""
-    if out is None:
-        number = 1
-        while (folder := DEFAULT_FOLDER if number == 1 else Path(f"{DEFAULT_FOLDER}-{number}")).exists():
-            number += 1
-        return folder
-    if not overwrite and any((out / name).exists() for name in WRITTEN):
-        raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
-    return out

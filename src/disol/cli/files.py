@@ -1,0 +1,48 @@
+"""Where `disol solve` writes: folders and files that can be written, known before anything is solved."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from disol.cli.report import FILES, PREVIEW_FILE, STRESS_FILE, TRUE_FILES
+from disol.errors import DisolError
+
+if TYPE_CHECKING:
+    from disol.cases import Case
+
+DEFAULT_FOLDER = Path("solution")
+WRITTEN = (*FILES, *TRUE_FILES, STRESS_FILE, PREVIEW_FILE)
+SAVED = (".vtu", ".pvd", ".npz", ".png")  # endings of --save
+
+
+def check_files(animation: Path | None, save: list[Path], overwrite: bool) -> None:
+    """Require names of files that can be written, and files that are not there yet."""
+    if animation is not None and animation.suffix.lower() != ".gif":
+        raise DisolError(f"--animate must end in .gif, got {str(animation)!r}.")
+    for path in save:
+        if path.suffix.lower() not in SAVED:
+            raise DisolError(f"--save must end in {', '.join(SAVED)}, got {str(path)!r}.")
+    for option, file in (("--animate", animation), *(("--save", path) for path in save)):
+        if file is not None and file.exists() and not overwrite:
+            raise DisolError(f"{file} exists already. Choose another {option}, or give --overwrite.")
+
+
+def check_targets(save: list[Path], case: "Case", folder: Path) -> None:
+    """Require files that the solution of a case can be saved to, before it is solved."""
+    from disol.solutions.saving import check_target, folder_of_series
+
+    for path in save:
+        check_target(path, case)
+        if path.suffix.lower() == ".pvd" and folder_of_series(path).resolve() == folder.resolve():
+            raise DisolError(f"The files of {path} go into {folder}, which is --out. Choose another --save.")
+
+
+def choose_folder(out: Path | None, overwrite: bool) -> Path:
+    """Return a folder that holds no solution yet: the one asked for, or the first of solution, solution-2, ..."""
+    if out is None:
+        number = 1
+        while (folder := DEFAULT_FOLDER if number == 1 else Path(f"{DEFAULT_FOLDER}-{number}")).exists():
+            number += 1
+        return folder
+    if not overwrite and any((out / name).exists() for name in WRITTEN):
+        raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
+    return out
