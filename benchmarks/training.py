@@ -160,6 +160,7 @@ def page(rows: Rows, write: Path | None) -> list[str]:
         "gradients and averaged weights, channels last, its own interpolation; by AdamW and absolute errors, like the "
         "rival, not by Muon and slopes as the recipe `fast` has it. From row to row one thing changes: "
         "`torch.compile`; bfloat16 with cuDNN's convolutions; our kernels for 3×3 convolutions of up to 64 channels; "
+        "ours for GroupNorm with GELU; "
         f"CUDA graphs; then the batch. {order} `ready after` is the time of the first ten steps, compilation included; "
         "kernels that another variant has compiled by then are reused.",
         *told_machine(measured),

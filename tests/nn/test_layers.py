@@ -7,6 +7,7 @@ from torch.nn import functional
 from disol.nn import (
     ChannelMixing,
     FeatureModulation,
+    NormalisedGELU,
     PoolDown,
     SkipGate,
     SpatialAttention,
@@ -15,7 +16,6 @@ from disol.nn import (
     Upsample,
     coarsen,
     domain_mean,
-    group_norm,
     pick_channels,
     pointwise_head,
     project,
@@ -33,8 +33,8 @@ def shuffle_pixels(features):
 
 
 def test_channels_that_do_not_divide_into_groups_form_one_group():
-    assert [group_norm(channels).num_groups for channels in (8, 16, 20, 5)] == [8, 8, 1, 1]
-    assert [group_norm(channels, groups=16).num_groups for channels in (32, 40)] == [16, 1]
+    assert [NormalisedGELU(channels).num_groups for channels in (8, 16, 20, 5)] == [8, 8, 1, 1]
+    assert [NormalisedGELU(channels, groups=16).num_groups for channels in (32, 40)] == [16, 1]
 
 
 def test_channel_mixing_commutes_with_any_reordering_of_pixels():

@@ -1,7 +1,7 @@
 """Layers that know no PDE: stencils, Fourier modes, channel mixing, scales, attention and pointwise readouts."""
 
 from disol.nn.assembly import Downsampling, MultiscaleAssembly
-from disol.nn.convolution import convolution_block, group_norm, stencil_stem
+from disol.nn.convolution import NormalisedGELU, convolution_block, stencil_stem
 from disol.nn.fusion import FeatureModulation, SplitFusion
 from disol.nn.masking import coarsen, domain_mean, pick_channels, project
 from disol.nn.mixing import ChannelMixing, SqueezeExcitation
@@ -16,6 +16,7 @@ __all__ = [
     "FeatureModulation",
     "FourierLayer",
     "MultiscaleAssembly",
+    "NormalisedGELU",
     "PoolDown",
     "Readout",
     "SkipGate",
@@ -29,7 +30,6 @@ __all__ = [
     "convolution_block",
     "domain_mean",
     "evaluate_modes",
-    "group_norm",
     "lowest_modes",
     "perceptron",
     "pick_channels",

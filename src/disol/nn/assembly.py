@@ -28,7 +28,7 @@ class EncoderLevel(nn.Module):
     ) -> Float[Tensor, "batch channel height width"]:
         """Act at one scale."""
         features = self.block(features)
-        second = self.block[3:]
+        second = self.block[2:]
         for _ in range(self.sweeps - 1):
             features = features + second(features)
         return self.mixing(features)

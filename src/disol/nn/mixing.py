@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from disol.nn.activation import GELU
-from disol.nn.convolution import group_norm
+from disol.nn.convolution import NormalisedGELU
 
 
 class SqueezeExcitation(nn.Module):
@@ -33,8 +33,7 @@ class ChannelMixing(nn.Module):
         super().__init__()
         hidden = expansion * channels
         self.expand = nn.Conv2d(channels, hidden, 1, bias=False)
-        self.norm = group_norm(hidden, groups=16)
-        self.activation = GELU()
+        self.norm = NormalisedGELU(hidden, groups=16)
         self.gate = nn.Conv2d(hidden, 2 * hidden, 1)
         self.contract = nn.Conv2d(hidden, channels, 1, bias=False)
         self.excitation = SqueezeExcitation(channels)
@@ -43,6 +42,6 @@ class ChannelMixing(nn.Module):
         self, features: Float[Tensor, "batch channel height width"]
     ) -> Float[Tensor, "batch channel height width"]:
         """Add the gated mixture of the channels."""
-        hidden = self.activation(self.norm(self.expand(features)))
+        hidden = self.norm(self.expand(features))
         values, gates = self.gate(hidden).chunk(2, dim=1)
         return features + self.excitation(self.contract(values * torch.sigmoid(gates)))

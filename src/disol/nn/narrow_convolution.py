@@ -13,75 +13,91 @@ from disol.errors import DisolError
 from disol.nn.precision import MOST_CHANNELS
 from disol.nn.stencil_kernels import convolve, correlate
 
-# Pixels are counted in 32 bits on the device, with room for the last block to run over the end.
+# Pixels are counted in 32 bits on the device, with room for the last tile to run over the end.
 MOST_PIXELS = 2**30
 # The smallest side of a matrix product on tensor cores.
 SMALLEST_SIDE = 16
-# Memory moves in sectors of this many bytes: channels are read a sector at a time, so that registers suffice for three
-# lines of taps whatever the number of channels.
+# Pixels of a line, of one image or of several, that are handled at once: rows of two products on tensor cores.
+PIXELS = 128
+# Lines of a strip, and lines that are read at the same time: of those tried on an H200 the fastest for every layer.
+LINES = 16
+MOST_STAGES = 3
+# Bytes of the weights of one tap: nine of them stay in shared memory, which may be 99 KB.
+LARGEST_WEIGHTS = 4096
+# Memory moves in sectors of this many bytes: the weight gradient reads channels a sector at a time, so that registers
+# suffice for three sums whatever the number of channels.
 SECTOR_BYTES = 32
 # Programs of the weight gradient that fit on a multiprocessor together, and the least work that pays for the partial
 # sums each of them writes.
 PROGRAMS_PER_MULTIPROCESSOR = 4
-LEAST_BLOCKS_PER_PROGRAM = 4
+LEAST_STRIPS_PER_PROGRAM = 2
 
 
 @dataclass(frozen=True)
 class Tiling:
     """How a convolution is cut up.
 
-    chunk    channels read at a time
-    taps     3 chunk, padded for matrix products
-    outs     output channels, padded likewise
-    pixels   of one block
-    warps    that share the work of one block
+    taps     numbers that a pixel reads on one line, padded for matrix products
+    outs     output channels at a time, padded likewise
+    apart    the three neighbours of a line are read one by one
+    lines    of a strip, which one program walks down
+    warps    that share the work of one tile
+    stages   lines that are being read at the same time
     """
 
-    chunk: int
     taps: int
     outs: int
-    pixels: int
-    warps: int = 4
+    apart: bool
+    lines: int
+    warps: int
+    stages: int
 
     @classmethod
-    def of_convolution(cls, in_channels: int, out_channels: int, dtype: torch.dtype) -> "Tiling":
+    def of_convolution(cls, in_channels: int, out_channels: int, x: Tensor) -> "Tiling":
         """Return how to compute y."""
-        chunk, taps, outs = padded_sides(in_channels, out_channels, dtype)
-        # Narrow taps leave shared memory for more pixels, hence for more loads in flight.
-        return cls(chunk, taps, outs, pixels=256 if taps * dtype.itemsize <= 64 and outs == SMALLEST_SIDE else 128)
+        # Neighbours of few channels are one line of memory, which pads a product less than three would.
+        apart = in_channels >= SMALLEST_SIDE
+        taps = padded(in_channels if apart else 3 * in_channels)
+        outs = min(padded(out_channels), LARGEST_WEIGHTS // (taps * x.itemsize))
+        weights = (9 if apart else 3) * taps * outs
+        stages = count_stages((3 if apart else 1) * PIXELS * taps * x.itemsize, weights * x.itemsize, x.device)
+        return cls(taps, outs, apart, LINES, warps=8, stages=stages)
 
     @classmethod
-    def of_gradient(cls, in_channels: int, out_channels: int, dtype: torch.dtype) -> "Tiling":
+    def of_gradient(cls, in_channels: int, out_channels: int, x: Tensor) -> "Tiling":
         """Return how to compute ∂L/∂weight."""
-        chunk, taps, outs = padded_sides(in_channels, out_channels, dtype)
-        # Three sums [taps, outs] stay in registers. Products with fewer than 64 rows, and TF32 ones with a transposed
-        # operand, hold their operands there too: blocks are small, so that several programs share a multiprocessor.
-        if dtype == torch.float32:
-            return cls(chunk, taps, outs, pixels=32)
-        return cls(chunk, taps, outs, pixels=128 if taps == 64 and outs == SMALLEST_SIDE else 64)
-
-    def arguments(self) -> dict[str, int]:
-        """Return the tiling as a kernel takes it."""
-        # No software pipelining: its copies of three lines of taps would leave room for two programs where four fit.
-        return {
-            "CHUNK": self.chunk,
-            "TAPS": self.taps,
-            "OUTS": self.outs,
-            "PIXELS": self.pixels,
-            "num_warps": self.warps,
-            "num_stages": 1,
-        }
+        taps, outs = padded(3 * sector(in_channels, x.dtype)), padded(out_channels)
+        stages = count_stages(PIXELS * (taps + 3 * outs) * x.itemsize, 0, x.device)
+        return cls(taps, outs, apart=False, lines=LINES, warps=4, stages=stages)
 
 
-def padded_sides(in_channels: int, out_channels: int, dtype: torch.dtype) -> tuple[int, int, int]:
-    """Return the channels read at a time, and the sides of the matrices they and the outputs fill."""
-    chunk = min(in_channels, SECTOR_BYTES // dtype.itemsize)
-    return chunk, padded(3 * chunk), padded(out_channels)
+def count_stages(line: int, weights: int, device: torch.device) -> int:
+    """Return how many lines, of so many bytes each, fit into shared memory beside weights; 1 to MOST_STAGES."""
+    if device.type != "cuda":
+        return 1
+    # What kernels may ask for, beyond what all have; torch's stubs lack it.
+    memory = torch.cuda.get_device_properties(device).shared_memory_per_block_optin  # type: ignore[attr-defined]
+    return max(1, min(MOST_STAGES, (memory - weights) // line))
+
+
+def sector(channels: int, dtype: torch.dtype) -> int:
+    """Return the channels that the weight gradient reads at a time."""
+    return min(channels, SECTOR_BYTES // dtype.itemsize)
 
 
 def padded(side: int) -> int:
     """Return the side of a matrix on tensor cores that holds `side`: a power of two."""
     return max(SMALLEST_SIDE, triton.next_power_of_2(side))
+
+
+def tile_of(width: int) -> int:
+    """Return the columns of a tile: all of a narrow grid, with several images in a tile."""
+    return min(triton.next_power_of_2(width), PIXELS)
+
+
+def count_tiles(batch: int, width: int) -> int:
+    """Return how many tiles cover one line of all images."""
+    return triton.cdiv(batch, PIXELS // tile_of(width)) * triton.cdiv(width, tile_of(width))
 
 
 @triton_op("disol::convolve_stencil", mutates_args=())
@@ -94,11 +110,26 @@ def convolve_stencil(x: Tensor, weight: Tensor) -> Tensor:
     y = torch.empty(
         (batch, out_channels, height, width), dtype=x.dtype, device=x.device, memory_format=torch.channels_last
     )
-    tiling = Tiling.of_convolution(in_channels, out_channels, x.dtype)
-    num_pixels = batch * height * width
-    grid = (triton.cdiv(num_pixels, tiling.pixels),)
-    wrap_triton(convolve)[grid](
-        x, stencil, y, num_pixels, height, width, C_IN=in_channels, C_OUT=out_channels, **tiling.arguments()
+    tiling = Tiling.of_convolution(in_channels, out_channels, x)
+    wrap_triton(convolve)[
+        (count_tiles(batch, width), triton.cdiv(height, tiling.lines), triton.cdiv(out_channels, tiling.outs))
+    ](
+        x,
+        stencil,
+        y,
+        batch,
+        height,
+        width,
+        C_IN=in_channels,
+        C_OUT=out_channels,
+        TAPS=tiling.taps,
+        OUTS=tiling.outs,
+        TILE=tile_of(width),
+        PIXELS=PIXELS,
+        LINES=tiling.lines,
+        APART=tiling.apart,
+        STAGES=tiling.stages,
+        num_warps=tiling.warps,
     )
     return y
 
@@ -110,17 +141,32 @@ def stencil_gradient(x: Tensor, slope: Tensor) -> Tensor:
     slope = slope.contiguous(memory_format=torch.channels_last)
     batch, in_channels, height, width = x.shape
     out_channels = slope.shape[1]
-    tiling = Tiling.of_gradient(in_channels, out_channels, x.dtype)
-    num_pixels = batch * height * width
-    num_chunks = triton.cdiv(in_channels, tiling.chunk)
-    num_blocks = triton.cdiv(num_pixels, tiling.pixels)
+    tiling = Tiling.of_gradient(in_channels, out_channels, x)
+    chunk = sector(in_channels, x.dtype)
+    num_chunks = triton.cdiv(in_channels, chunk)
+    num_strips = count_tiles(batch, width) * triton.cdiv(height, tiling.lines)
     num_programs = min(
         triton.cdiv(PROGRAMS_PER_MULTIPROCESSOR * multiprocessors(x.device), num_chunks),
-        triton.cdiv(num_blocks, LEAST_BLOCKS_PER_PROGRAM),
+        triton.cdiv(num_strips, LEAST_STRIPS_PER_PROGRAM),
     )
     partial_sums = torch.empty((num_programs, 3, 3, in_channels, out_channels), dtype=torch.float32, device=x.device)
     wrap_triton(correlate)[(num_programs, num_chunks)](
-        x, slope, partial_sums, num_pixels, height, width, C_IN=in_channels, C_OUT=out_channels, **tiling.arguments()
+        x,
+        slope,
+        partial_sums,
+        batch,
+        height,
+        width,
+        C_IN=in_channels,
+        C_OUT=out_channels,
+        CHUNK=chunk,
+        TAPS=tiling.taps,
+        OUTS=tiling.outs,
+        TILE=tile_of(width),
+        PIXELS=PIXELS,
+        LINES=tiling.lines,
+        STAGES=tiling.stages,
+        num_warps=tiling.warps,
     )
     return partial_sums.sum(0).permute(3, 2, 0, 1).to(x.dtype, memory_format=torch.contiguous_format)
 

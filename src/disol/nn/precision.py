@@ -12,7 +12,8 @@ HAS_KERNELS = (
     and torch.cuda.is_bf16_supported(including_emulation=False)
     and find_spec("triton") is not None
 )
-MOST_CHANNELS = 64  # that they take, of any layer
+MOST_CHANNELS = 64  # that a stencil of ours takes
+MOST_NORMALISED = 1024  # channels that a GroupNorm of ours takes
 
 
 def computes_in_bfloat16(features: Tensor) -> bool:

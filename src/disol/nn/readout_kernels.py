@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from disol.nn import activation
-from disol.nn.stencil_kernels import pixel_positions
+from disol.nn.norm_kernels import pixel_positions
 
 CUT = tl.constexpr(activation.CUT)
 # Φ(x) - 1/2 ≈ x Σ Cₖ x²ᵏ: without the division by CUT, which would cost a multiplication.

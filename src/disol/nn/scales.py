@@ -3,13 +3,14 @@
 Odd sizes are rounded up on the way down and cut back on the way up; even sizes are not padded at all.
 """
 
+from collections import OrderedDict
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from disol.nn.activation import GELU
-from disol.nn.convolution import group_norm
+from disol.nn.convolution import NormalisedGELU
 
 
 class PoolDown(nn.Module):
@@ -80,9 +81,12 @@ class SkipGate(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.gate = nn.Sequential(
-            nn.Conv2d(2 * channels, channels, 1), group_norm(channels), GELU(), nn.Conv2d(channels, channels, 1)
-        )
+        layers = [
+            ("0", nn.Conv2d(2 * channels, channels, 1)),
+            ("1", NormalisedGELU(channels)),
+            ("3", nn.Conv2d(channels, channels, 1)),  # as in convolution_block
+        ]
+        self.gate = nn.Sequential(OrderedDict(layers))
 
     def forward(
         self,
