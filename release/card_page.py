@@ -52,12 +52,14 @@ def facts(card: Card, metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
     other = [f"{name} {value}" for name, value in card.model_config.items() if value != published.get(name, value)]
     if other:
         yield "unlike the published network", ", ".join(other)
-    files = read_described_files(run)
+    before = metrics.get("before")
+    files = [*(before["files"] if before else []), *read_described_files(run)]
     for file in files:
         shift = f"shift `{file['shift']}`" if file["shift"] else "no shift"
-        grid = f", {file['resolution']} x {file['resolution']}" if len(files) > 1 else ""
+        grid = (
+            f", {file['resolution']} x {file['resolution']}" if len({each["resolution"] for each in files}) > 1 else ""
+        )
         yield "data", f"{file['num_cases']:,} cases of `{card.problem}`{grid}, seed {file['seed']}, {shift}"
-    before = metrics.get("before")
     earlier = f" ({before['learning_rate']:g} in the first {before['epochs']} epochs)" if before else ""
     moved = ", cases moved over the grid" if run.get("train.augment_translation") else ""  # which older runs lack
     foreign = "" if run["recipe"] == "published" else ", not that of the paper"

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -104,15 +105,18 @@ def load_finished(folder: Path, stopped: bool = False) -> Checkpoint:
 
 
 def joined(run: Checkpoint, records: list[EpochRecord], after: Path | None) -> tuple[Checkpoint, list[EpochRecord]]:
-    """Put a run behind the one whose weights it began with: epochs and seconds are counted from the start of that."""
+    """Put a run behind the run or shipped model that it began with: epochs and seconds count from the start of that."""
     if after is None:
         return run, records
     earlier = load_checkpoint(after, run.problem)
     if digest_weights(earlier.network) != run.metrics["run"].get("start"):
         raise DisolError(f"{run.path} did not begin with the weights in {after}.")
-    first = read_history(after)[: earlier.metrics["epoch"]]
+    first = [
+        record for record in read_history(after) or shipped_history(earlier) if record.epoch <= earlier.metrics["epoch"]
+    ]
     epochs, seconds = first[-1].epoch, first[-1].seconds
     later = [replace(each, epoch=each.epoch + epochs, seconds=each.seconds + seconds) for each in records]
+    was = earlier.metrics["run"]
     metrics = {
         **run.metrics,
         **{name: run.metrics[name] + epochs for name in ("epoch", "epochs")},
@@ -120,11 +124,21 @@ def joined(run: Checkpoint, records: list[EpochRecord], after: Path | None) -> t
         "before": {
             "epochs": epochs,
             "seconds": seconds,
-            "learning_rate": earlier.metrics["run"]["train.learning_rate"],
+            "learning_rate": was["train.learning_rate"],
             "finished": bool(earlier.metrics.get("finished")),
+            "files": read_described_files(was) if was["cases"] != run.metrics["run"]["cases"] else [],
         },
     }
     return replace(run, metrics=metrics), first + later
+
+
+def shipped_history(shipped: Checkpoint) -> list[EpochRecord]:
+    """Return what the curve of a shipped model tells of its epochs; their learning rates are not kept."""
+    cost, curve = shipped.metrics["cost"], shipped.metrics["loss_curve"]
+    return [
+        EpochRecord(epoch, train, validation, nan, cost["seconds"] * epoch / cost["epochs"], cost["cases_per_second"])
+        for epoch, train, validation in zip(curve["epoch"], curve["train"], curve["validation"], strict=True)
+    ]
 
 
 def require_other_seed(tests: Sequence[Path], trained: Sequence[int]) -> None:
@@ -204,7 +218,9 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the folder of a finished run")
     parser.add_argument("--stopped", action="store_true", help="ship the best model of a run that was stopped early")
-    parser.add_argument("--after", type=Path, help="the run whose weights it began with, to be told as its first part")
+    parser.add_argument(
+        "--after", type=Path, help="the run or shipped folder whose weights it began with, to be told as its first part"
+    )
     parser.add_argument("--name", required=True, help="what the model is loaded by")
     parser.add_argument(
         "--tests", type=Path, nargs="+", required=True, help="files of cases; their names name the tests"

@@ -99,8 +99,9 @@ def start_sentence(metrics: dict[str, Any]) -> str:
     if before is None:
         return "It began with the weights of another run. "
     end = "that ended" if before["finished"] else "that was interrupted"
+    cases = "".join(f" on {file['num_cases']:,} others (seed {file['seed']})" for file in before["files"])
     return (
-        f"The first {before['epochs']} of these epochs, {before['seconds']:.0f} s, are of a run with a learning rate "
-        f"of {before['learning_rate']:g} {end}; the others began with its weights, a new optimizer and a schedule of "
-        f"their own from {metrics['run']['train.learning_rate']:g}. "
+        f"The first {before['epochs']} of these epochs, {before['seconds']:.0f} s, are of a run{cases} with a learning "
+        f"rate of {before['learning_rate']:g} {end}; the others began with its weights, a new optimizer and a schedule "
+        f"of their own from {metrics['run']['train.learning_rate']:g}. "
     )

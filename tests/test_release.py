@@ -232,8 +232,28 @@ def test_a_run_that_began_with_the_weights_of_another_is_told_as_its_second_part
     assert f"{first + 3} epochs" in told
     assert f"The first {first} of these epochs" in told
     assert "learning rate of 0.003 that ended" in told
+    assert "others (seed" not in told
     with pytest.raises(ValueError, match="did not begin with the weights"):
         ship.joined(run, records, later)
+
+
+def test_a_run_that_began_with_a_shipped_model_on_other_cases_tells_of_both(release, tmp_path):
+    shipped, more = release / "models" / "poisson", tmp_path / "more.h5"
+    generate("poisson", 20, more, seed=7, resolution=SIDE, workers=0, device="cpu")
+    changes = ["train.batch_size=8", "train.epochs=2"]
+    later = train("poisson", more, tmp_path / "run", start=shipped, overrides=changes, device="cpu").path
+    run, records = ship.joined(ship.load_finished(later), read_history(later), shipped)
+    before = load_checkpoint(shipped).metrics
+    first = before["epoch"]
+    assert [record.epoch for record in records] == list(range(1, first + 3))
+    assert records[first - 1].validation_loss == before["loss_curve"]["validation"][first - 1]
+    told = {"cost": ship.cost_of(run, records, "one processor"), "num_parameters": 1, "tests": {}, "rivals": {}}
+    card = " ".join(write_card("poisson", run.card, {**run.metrics, **told, "pictures": []}).split())
+    assert "Trained on 20 cases (seed 7" in card
+    assert f"The first {first} of these epochs" in card
+    assert "are of a run on 20 others (seed 0) with a learning rate of 0.003" in card
+    for seed in (0, 7):
+        assert f"20 cases of `poisson`, seed {seed}, no shift" in card
 
 
 def test_every_picture_of_the_page_exists(release):
