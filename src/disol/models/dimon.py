@@ -4,6 +4,7 @@ u_f(x) = Σₚ G_fp(shape) D_fp(data on the disc) T_p(w(x)) + b_f, with the map 
 principal components of where points of the disc come from, and its data as the channels found there.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,8 +19,9 @@ from disol.geometry.curve import largest_part
 from disol.grid import Grid
 from disol.models.base import Network
 from disol.models.settings import DIMONConfig
-from disol.nn import perceptron, project
+from disol.nn import perceptron, pick_channels, project
 from disol.nn.disc_map import DiscMap, map_to_disc, walk_boundaries
+from disol.nn.known_domains import KnownDomains
 from disol.problems import Problem
 
 # What the principal components are those of: outlines as they are drawn for training, by a seed of their own.
@@ -60,6 +62,7 @@ class DIMON(Network):
         super().__init__(config, problem)
         outputs, hidden = len(self.fields) * config.basis, [config.width] * (config.branch_layers - 1)
         self.points = config.points
+        self.known_domains = KnownDomains()
         self.register_buffer("mean", torch.zeros(2, config.points))
         self.register_buffer("components", torch.zeros(2, config.points, config.components))
         if not self.mean.is_meta:
@@ -93,15 +96,32 @@ class DIMON(Network):
         self, inputs: Float[Tensor, "batch channel height width"], domain: Float[Tensor, "batch 1 height width"]
     ) -> Reading:
         """Map the domains to the disc, and find out what is known there; one with a hole is refused."""
-        disc_map = map_to_disc(domain[:, 0] > 0)
-        points = disc_points(self.points).to(inputs.device)
-        nearest = disc_map.nearest(points)
-        moved = find_displacements(disc_map, nearest, points).float()
+        masks = domain[:, 0] > 0
+        dtype = torch.promote_types(inputs.dtype, torch.float32)
+        # Nothing in these rows may depend on weights, buffers or autocast: they are kept.
+        rows = self.known_domains.recall(masks, dtype, lambda cases: self.map_domains(masks[cases], cases, dtype))
+        flat_places, flat_moved, numbers = rows.split([2 * masks[0].numel(), 2 * self.points, self.points], dim=1)  # type: ignore[no-untyped-call]
+        places = flat_places.unflatten(1, (2, *masks.shape[1:])).to(inputs.dtype)
+        moved, nearest = flat_moved.unflatten(1, (2, self.points)).float(), numbers.long()
         shape = torch.einsum("bct,ctm->bcm", moved - self.mean, self.components).flatten(1)
-        kept = [place for place in range(self.num_channels) if place != self.domain_position]
-        data = inputs[:, kept].flatten(2)
-        found = data.gather(2, nearest[:, None].expand(-1, data.shape[1], -1)).flatten(1)
-        return Reading(shape, found, disc_map.pixels.to(inputs.dtype))
+        data = pick_channels(inputs, [place for place in range(self.num_channels) if place != self.domain_position])
+        found = data.flatten(2).gather(2, nearest[:, None].expand(-1, data.shape[1], -1)).flatten(1)
+        return Reading(shape, found, places)
+
+    def map_domains(
+        self, masks: Bool[Tensor, "domain height width"], cases: list[int], dtype: torch.dtype
+    ) -> Iterator[tuple[Bool[Tensor, "domain height width"], Float[Tensor, "domain number"]]]:
+        """Find places of pixels, displacements, and which pixels are nearest, which a float32 tells of 2²⁴ at most.
+
+        In training symmetric versions follow, as these are to come: the solver, which takes longest, has done its work.
+        """
+        points = disc_points(self.points).to(masks.device)
+        disc_map = map_to_disc(masks, cases)
+        for version in disc_map.symmetric_versions() if self.training else [disc_map]:
+            nearest = version.nearest(points)
+            moved = find_displacements(version, nearest, points).float()
+            parts = (version.pixels, moved, nearest)
+            yield version.mask, torch.cat([part.flatten(1).to(dtype) for part in parts], 1)
 
 
 def disc_points(count: int) -> Float[Tensor, "{count} 2"]:

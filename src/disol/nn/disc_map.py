@@ -5,6 +5,7 @@ five-point stencil Tutte). The way from the disc to a domain that is not convex 
 is the one to the disc, and its inverse is looked up.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,7 +21,8 @@ from disol.solvers import DiscreteOperator, solve_batch
 # Differences along the four sides of a pixel: a positive weight for every edge of a planar graph.
 FIVE_POINT = ((1.0, -0.5, 0.0, -0.5), (-0.5, 1.0, -0.5, 0.0), (0.0, -0.5, 1.0, -0.5), (-0.5, 0.0, -0.5, 1.0))
 FAR = 100.0  # from the disc; infinite places would have no distances
-DISTANCES_AT_ONCE = 2**26  # from points of the disc to pixels
+DISTANCES_AT_ONCE = 2**26  # from points of the disc to pixels, on a GPU
+DISTANCES_IN_CACHE = 2**20  # of a CPU
 
 
 class BoundaryWalk(NamedTuple):
@@ -98,19 +100,45 @@ class DiscMap(NamedTuple):
 
     def nearest(self, points: Float[Tensor, "point 2"]) -> Int[Tensor, "batch point"]:
         """Return which pixel of each domain, on its grid laid out flat, lies nearest to each point of the disc."""
-        places = torch.where(self.mask[:, None], self.pixels, FAR).flatten(2).mT
-        at_once = max(DISTANCES_AT_ONCE // (len(points) * places.shape[1]), 1)
-        exact = points.to(places)
-        found = [torch.cdist(exact, chunk).argmin(2) for chunk in places.split(at_once)]  # type: ignore[no-untyped-call]
+        places = torch.where(self.mask[:, None], self.pixels, FAR).flatten(2)
+        most = DISTANCES_AT_ONCE if places.is_cuda else DISTANCES_IN_CACHE
+        at_once = max(most // (len(points) * places.shape[2]), 1)
+        exact, found = points.to(places), []
+        for some in places.split(at_once):  # type: ignore[no-untyped-call]
+            squares = some.square().sum(1, keepdim=True)
+            # |w|² − 2 w · p, which is least where the distance |w − p| is.
+            found.append(torch.baddbmm(squares, exact.expand(len(some), -1, -1), some, alpha=-2).argmin(2))
         return torch.cat(found)
+
+    def symmetric_versions(self) -> Iterator["DiscMap"]:
+        """Yield these maps, and those of the domains mirrored and, on a square grid, turned: they turn with them."""
+        for mirrored in (self, self._mirrored()):
+            for version in (mirrored, mirrored._upended()):
+                yield version
+                if self.mask.shape[1] == self.mask.shape[2]:
+                    yield version._transposed()
+
+    def _mirrored(self) -> "DiscMap":
+        signs = self.corners.new_tensor([-1.0, 1.0])[:, None, None]
+        return DiscMap(self.mask.flip(2), self.corners[:, [1, 0, 3, 2]].flip(4) * signs)
+
+    def _upended(self) -> "DiscMap":
+        return self._transposed()._mirrored()._transposed()
+
+    def _transposed(self) -> "DiscMap":
+        return DiscMap(self.mask.mT, self.corners[:, [0, 3, 2, 1]].flip(2).mT)
 
 
 @torch.no_grad()
-def map_to_disc(masks: Bool[Tensor, "batch height width"]) -> DiscMap:
-    """Map domains to the unit disc, each turned so that its boundary moves least."""
+def map_to_disc(masks: Bool[Tensor, "batch height width"], cases: Sequence[int] | None = None) -> DiscMap:
+    """Map domains to the unit disc, each turned so that its boundary moves least.
+
+    cases   their numbers in a batch of which these are some, for the error that names one
+    """
     walk = walk_boundaries(masks)
     if not walk.is_whole.all():
-        case = int((~walk.is_whole).nonzero()[0])
+        refused = int((~walk.is_whole).nonzero()[0])
+        case = refused if cases is None else cases[refused]
         raise DisolError(
             "A domain that is mapped to a disc must be one part without holes, but that of "
             f"case {case} of the batch is not. Use a model without such a map, such as 'fno' or 'disol'."
