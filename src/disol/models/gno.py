@@ -14,7 +14,11 @@ from torch.utils.checkpoint import checkpoint
 from disol.models.base import Network
 from disol.models.settings import GNOConfig
 from disol.nn import perceptron, pixel_centres, project
+from disol.nn.precision import HAS_KERNELS
 from disol.problems import Problem
+
+if HAS_KERNELS:
+    from disol.nn.fused_propagation import can_propagate, fused_propagation, number_nodes, pixels_at_once
 
 MEMORY = 2**31  # bytes that edges take at a time on a CPU, with what gradients need of them; of a GPU's an eighth
 GOLDEN_ANGLE = torch.pi * (3 - 5**0.5)
@@ -57,12 +61,25 @@ class GNO(Network):
         What does not fit into memory together is done some cases at a time, of which gradients compute all anew.
         """
         domain = self.domain_of(inputs)
+        if self.uses_kernels(inputs):
+            config = self.config
+            pixels = pixels_at_once(inputs.device, config.neighbours, config.kernel_width, config.width)
+            chunks = inputs.split(max(pixels // domain[0].numel(), 1))  # type: ignore[no-untyped-call]
+            return project(torch.cat([self.predict(chunk) for chunk in chunks]), domain)
         largest = int(domain.count_nonzero((1, 2, 3)).max()) * self.config.neighbours
         cases_at_once = max(self.edges_at_once(inputs.device) // max(largest, 1), 1)
         chunks = inputs.split(cases_at_once)  # type: ignore[no-untyped-call]
         if len(chunks) == 1:
             return project(self.predict(inputs), domain)
         return project(torch.cat([checkpoint(self.predict, chunk, use_reentrant=False) for chunk in chunks]), domain)
+
+    def uses_kernels(self, inputs: Float[Tensor, "batch channel height width"]) -> bool:
+        """Tell whether kernels of our own pass the messages, which never wait for the GPU."""
+        if not (HAS_KERNELS and inputs.is_cuda):
+            return False
+        kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else inputs.dtype
+        is_small = can_propagate(self.config.neighbours, self.config.kernel_width, self.config.width)
+        return kind in {torch.bfloat16, torch.float32} and is_small
 
     def edges_at_once(self, device: torch.device) -> int:
         """Return how many edges may be in memory together, each with its kernel and what it carries in every round."""
@@ -75,12 +92,21 @@ class GNO(Network):
     def predict(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
         """Propagate what is known of the cases over their graph, and read the pattern out at its nodes."""
         batch, _, height, width = inputs.shape
-        graph = find_graph(self.domain_of(inputs)[:, 0] > 0, self.config.radius, self.config.neighbours)
+        domains, config = self.domain_of(inputs)[:, 0] > 0, self.config
         centres = pixel_centres(height, width, inputs.device).to(inputs.dtype)
         stacked = torch.cat([centres.expand(batch, -1, -1, -1), inputs], dim=1)
-        known = stacked.permute(0, 2, 3, 1).flatten(0, 2)[graph.nodes]
-        values = self.head(self.propagate(known, graph))
-        field = values.new_zeros(batch * height * width, len(self.fields)).index_copy(0, graph.nodes, values)
+        known = stacked.permute(0, 2, 3, 1).flatten(0, 2)
+        if self.uses_kernels(inputs):
+            nodes = number_nodes(domains, find_steps(height, width, config.radius, config.neighbours))
+            pixels, layers = nodes.pixels, (self.lift, self.kernel, self.matrices, self.own)
+            # Features of all pixels are computed, and have to be finite.
+            known = torch.where(domains.reshape(-1, 1), known, 0)
+            features = fused_propagation(known[pixels], nodes, *layers, config.rounds)
+        else:
+            graph = find_graph(domains, config.radius, config.neighbours)
+            pixels, features = graph.nodes, self.propagate(known[graph.nodes], graph)
+        values = self.head(features)
+        field = values.new_zeros(batch * height * width, len(self.fields)).index_copy(0, pixels, values)
         return field.reshape(batch, height, width, -1).permute(0, 3, 1, 2)
 
     def propagate(self, known: Float[Tensor, "node known"], graph: Graph) -> Float[Tensor, "node feature"]:
