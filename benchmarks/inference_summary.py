@@ -65,6 +65,7 @@ PAGES = {
     "ranking": "many variants in order: worker processes against a loop",
     "generation": "generating data on a GPU",
     "generation-cpu": "generating data on a CPU",
+    "memory": "memory that is used again on a CPU",
 }
 Times = dict[str, tuple[float, float]]  # seconds per case, of one and of many
 

@@ -27,6 +27,7 @@ import inference_page  # noqa: E402
 import inference_subject  # noqa: E402
 import inference_summary  # noqa: E402
 import inference_ways  # noqa: E402
+import memory  # noqa: E402
 import scaling  # noqa: E402
 import training  # noqa: E402
 import training_profile  # noqa: E402
@@ -236,6 +237,11 @@ def test_training_is_timed(name: str, tmp_path: Path) -> None:
     disol.generate("poisson", 8, tmp_path / "cases.h5", resolution=16, workers=0, device="cpu")
     trial = Trial(replace(VARIANTS[name], batch=4), tmp_path / "cases.h5", "cpu")
     assert trial.time_of(2) > 0
+
+
+@pytest.mark.parametrize("task", memory.TASKS)
+def test_steps_are_timed_with_memory_that_is_used_again_and_without(task: str) -> None:
+    assert all(memory.time_steps("poisson", task, 1, is_reused) > 0 for is_reused in (False, True))
 
 
 def test_pixels_of_a_known_solution_are_first_order() -> None:

@@ -1,5 +1,7 @@
-"""Finding the device that was asked for, and saying when its memory does not suffice."""
+"""Finding the device that was asked for, using its memory well, and saying when that does not suffice."""
 
+import ctypes
+import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,12 @@ from disol.errors import DisolError, shown
 
 if TYPE_CHECKING:
     import torch
+
+# The numbers by which the GNU C library knows its parameters.
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
+KEEPING = {TRIM_THRESHOLD: -1, MMAP_MAX: 0}
+# As it has them, but for the thresholds: it raises these to as much itself, and no longer once any was set.
+USUAL = {TRIM_THRESHOLD: 2**26, MMAP_THRESHOLD: 2**25, MMAP_MAX: 2**16}
 
 
 def check_device(name: str) -> None:
@@ -43,3 +51,24 @@ def enough_memory(message: str) -> Iterator[None]:
         if isinstance(error, RuntimeError) and not re.search(r"out.of.memory|(enough|allocate) memory", str(error)):
             raise
         raise DisolError(message) from error
+
+
+@contextmanager
+def reused_memory(device: "torch.device") -> Iterator[None]:
+    """Let what torch frees on a CPU serve the next batch; afterwards the system has it back.
+
+    The GNU C library gives large arrays back at once, and the system clears every page that it hands out again: with
+    batches of 64 that is half the time of a training step. Other libraries are left alone.
+    """
+    if device.type != "cpu" or platform.libc_ver()[0] != "glibc":
+        yield
+        return
+    library = ctypes.CDLL(None)
+    for parameter, value in KEEPING.items():
+        library.mallopt(parameter, value)
+    try:
+        yield
+    finally:
+        for parameter, value in USUAL.items():
+            library.mallopt(parameter, value)
+        library.malloc_trim(0)

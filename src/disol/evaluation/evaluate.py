@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from disol import _checks as checks
-from disol._devices import find_device
+from disol._devices import find_device, reused_memory
 from disol._files import as_path
 from disol._progress import shown_progress
 from disol.data import Store, StoreSettings, open_store
@@ -97,7 +97,8 @@ def evaluate(
         )
         for store, matched, positions, kept in zip(stores, checkpoints, asked, chosen_frames, strict=True)
     ]
-    with shown_progress("cases", sum(len(run.positions) for run in runs), wanted=progress) as bar:
+    num_cases = sum(len(run.positions) for run in runs)
+    with reused_memory(target), shown_progress("cases", num_cases, wanted=progress) as bar:
         files = tuple(run.evaluate(name, bar.advance) for run, name in zip(runs, distinct_names(stores), strict=True))
     notes = [note for store in stores for note in _note_match(checkpoint, store)]
     notes += [note for file, known in zip(files, seen, strict=True) for note in _note_training(file, known, split)]

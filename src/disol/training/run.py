@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disol._checks import positive_number, whole_number
-from disol._devices import check_device, enough_memory
+from disol._devices import check_device, enough_memory, reused_memory
 from disol._files import as_path
 from disol.data.recipe import SPLITS, StoreSettings
 from disol.data.store import Store, open_store
@@ -142,7 +142,7 @@ def train(
             return RunReport.of(folder.path, finished.metrics, task.notes)
         clock = Clock(settings.train.epochs, task.num_batches, task.limit, started=started, read=_read_time)
         claimed = folder.claimed() if processes.is_rank_zero else nullcontext()
-        with claimed, quick_matrix_products(), compiling_shapes(len(task.files)):
+        with claimed, reused_memory(processes.device), quick_matrix_products(), compiling_shapes(len(task.files)):
             run = Run(task, first.network, folder, clock, processes)
             run.begin(folder.find_last())
             run.train(progress)

@@ -1,0 +1,33 @@
+"""What is done with the memory of a device."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+COUNT_FAULTS = """
+import resource, sys
+import torch
+from disol._devices import reused_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        torch.ones(2**24)  # 64 MiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+with reused_memory(torch.device("cpu")):
+    faults()
+    kept = faults()
+print(kept, faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the parameters are those of the GNU C library")
+def test_memory_that_is_used_again_is_not_cleared_again_and_given_back_at_the_end():
+    done = subprocess.run([sys.executable, "-c", COUNT_FAULTS], capture_output=True, text=True, check=True)
+    kept, usual = map(int, done.stdout.split())
+    pages = 10 * 2**26 // 4096
+    assert kept < pages / 100
+    assert usual > pages / 100
