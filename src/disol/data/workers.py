@@ -17,7 +17,10 @@ from disol.errors import DisolError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+# The GNU C library keeps what is freed, as `disol._devices.reused_memory` has it.
+_KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+_SETTINGS = {**dict.fromkeys(_THREADS, "1"), **_KEPT_MEMORY}
 _WAITING_PER_WORKER = 2  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
 
 
@@ -63,10 +66,10 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
 
 @contextmanager
 def _worker_environment() -> Iterator[None]:
-    """Let processes started meanwhile use one thread each and leave Ctrl-C to the main process."""
-    before = {name: os.environ.get(name) for name in _THREAD_SETTINGS}
+    """Let processes started meanwhile use one thread each, keep memory, and leave Ctrl-C to the main process."""
+    before = {name: os.environ.get(name) for name in _SETTINGS}
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    os.environ.update(dict.fromkeys(_THREAD_SETTINGS, "1"))
+    os.environ.update(_SETTINGS)
     try:
         yield
     finally:
