@@ -38,7 +38,7 @@ class Stencil(nn.Conv2d):
 class NormalisedGELU(nn.GroupNorm):
     """GELU(GroupNorm(z)).
 
-    Trained in bfloat16 on a GPU by kernels of our own, which pass over memory half as often as those a compiler makes.
+    Trained in bfloat16 on a GPU by kernels of our own, which pass over memory as seldom as they can.
     """
 
     def __init__(self, channels: int, *, groups: int = 8) -> None:
