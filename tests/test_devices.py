@@ -1,10 +1,13 @@
-"""What is done with the memory of a device."""
+"""What is done with the memory of a processor, here and in worker processes."""
 
+import os
 import platform
 import subprocess
 import sys
 
 import pytest
+
+from disol.data.workers import in_order
 
 COUNT_FAULTS = """
 import resource, sys
@@ -25,9 +28,17 @@ print(kept, faults())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the parameters are those of the GNU C library")
-def test_memory_that_is_used_again_is_not_cleared_again_and_given_back_at_the_end():
+def test_memory_that_is_used_again_is_not_cleared_again_and_given_back_at_the_end() -> None:
     done = subprocess.run([sys.executable, "-c", COUNT_FAULTS], capture_output=True, text=True, check=True)
     kept, usual = map(int, done.stdout.split())
     pages = 10 * 2**26 // 4096
     assert kept < pages / 100
     assert usual > pages / 100
+
+
+def test_worker_processes_use_one_thread_and_keep_what_they_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
+    names = ["OMP_NUM_THREADS", "MALLOC_MMAP_MAX_"]
+    assert list(in_order(os.getenv, names, workers=1)) == ["1", "0"]
+    assert [os.environ.get(name) for name in names] == ["7", None]
