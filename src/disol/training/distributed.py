@@ -1,6 +1,7 @@
 """The processes of a run: one, or those that torchrun has started, each with a device and its share of every batch."""
 
 import atexit
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,5 +95,11 @@ def join_processes(device: str) -> Processes:
         torch.cuda.set_device(found)
     if size > 1 and not torch.distributed.is_initialized():
         torch.distributed.init_process_group("nccl" if found.type == "cuda" else "gloo")
-        atexit.register(torch.distributed.destroy_process_group)
+        atexit.register(leave_processes)
     return Processes(found, rank, size)
+
+
+def leave_processes() -> None:
+    """End the threads that talk to the other processes while Python still runs, which they may need to end."""
+    gc.collect()  # what is left of a run keeps them
+    torch.distributed.destroy_process_group()
