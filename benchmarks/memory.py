@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
             f"{STEPS} steps: a training step by Adam, and a prediction. `as it is`: the GNU C library gives large "
             "arrays back to the system when they are freed, and the system clears each page before it hands it out "
             "again. `used again`: what is freed is kept until training or evaluation ends, as the package does it.",
-            f"Machine: torch {torch.__version__}; {processor()}; {torch.get_num_threads()} threads.",
+            f"Machine: torch {torch.__version__}; {processor()}; OMP_NUM_THREADS={torch.get_num_threads()}.",
             table(HEADING, rows),
         ],
         options.write,

@@ -74,9 +74,8 @@ def training_sentence(metrics: dict[str, Any]) -> str:
         )
         told = f"cases of several resolutions, {', '.join(each)}, four fifths of them for training,"
     return (
-        f"Trained on {told} with the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s on "
-        f"{cost['trained_on']} "
-        f"from start to end, {cost['cases_per_second']:,.0f} cases per second in the median epoch. "
+        f"Trained on {told} with the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s from "
+        f"start to end on {cost['trained_on']}, {cost['cases_per_second']:,.0f} cases per second in the median epoch. "
         f"{start_sentence(metrics)}{stop_sentence(metrics)}"
         f"Kept is epoch {metrics['epoch']}, with a validation `grid_mae` of {number(metrics['validation_loss'])}."
     )
