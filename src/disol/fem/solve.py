@@ -196,7 +196,7 @@ class DirectSolver:
         """Solve for one load vector; estimate the largest error relative to the largest value, 0 if not refined."""
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):
             solution, error = self._refine(load) if refine else (self._apply(load), 0.0)
-            backward_error = self.backward_error(solution, load, with_rest=refine)
+            backward_error = self.backward_error(solution, load)
             # A NaN is no solution either.
             is_exact = error <= NOTABLE_ERROR and backward_error <= LARGEST_BACKWARD_ERROR
             if not is_exact and not self.is_pivoted:
@@ -246,12 +246,12 @@ class DirectSolver:
             product = product + self.rest @ solution
         return (load - leading @ large) - product
 
-    def backward_error(self, solution: Vector, load: Vector, *, with_rest: bool = False) -> float:
-        """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero where both u and b are; A with the rest that u was refined by."""
+    def backward_error(self, solution: Vector, load: Vector) -> float:
+        """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero where both u and b are; A with its rest."""
         unit = np.abs(load).max(initial=0.0) or 1.0  # squares of very small or large values are no numbers any more
         solution, load = solution / unit, load / unit
         product = self.matrix @ solution
-        if with_rest and self.rest is not None:  # of slivers far more than the last places of A
+        if self.rest is not None:  # of slivers far more than the last places of A
             product = product + self.rest @ solution
         residual = np.linalg.norm(load - product)
         scale = self.size * np.linalg.norm(solution) + np.linalg.norm(load)

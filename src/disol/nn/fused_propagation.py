@@ -13,6 +13,7 @@ from torch.library import triton_op, wrap_triton
 from torch.nn import functional
 
 from disol.nn import edge_kernels
+from disol.nn.narrow_convolution import multiprocessors, padded
 
 MOST_STEPS, MOST_UNITS, MOST_FEATURES = 64, 127, 256
 MEMORY_WITHOUT_GPU = 2**28  # bytes that edges take at a time, with what gradients need of them; of a GPU's an eighth
@@ -54,11 +55,6 @@ def number_nodes(domains: Bool[Tensor, "batch height width"], steps: Int[Tensor,
     offsets = (steps[:, 0] * framed.shape[2] + steps[:, 1]).to(domains.device, non_blocking=True)
     table = framed.flatten()
     return Nodes(pixels, table[own + offsets], table[own - offsets], inside.sum(0, True, dtype=torch.int32))
-
-
-def padded(side: int) -> int:
-    """Return the side of a matrix on tensor cores that holds `side`: a power of two."""
-    return max(16, triton.next_power_of_2(side))
 
 
 def aligned(width: int) -> int:
@@ -134,10 +130,7 @@ def multiply(left: Tensor, right: Tensor, count: Tensor, result: Tensor, *, adds
 
 def count_parts(device: torch.device, entries: int) -> int:
     """Return into how many parts the nodes are dealt out for ∂L/∂A, so that all multiprocessors have some."""
-    if device.type != "cuda":
-        return 2
-    wanted = PROGRAMS_PER_MULTIPROCESSOR * torch.cuda.get_device_properties(device).multi_processor_count
-    return max(wanted // triton.cdiv(entries, TILE), 1)
+    return max(PROGRAMS_PER_MULTIPROCESSOR * multiprocessors(device) // triton.cdiv(entries, TILE), 1)
 
 
 @triton_op("disol::propagate", mutates_args=())

@@ -40,7 +40,6 @@ class Tiling:
     taps     numbers that a pixel reads on one line, padded for matrix products
     outs     output channels at a time, padded likewise
     apart    the three neighbours of a line are read one by one
-    lines    of a strip, which one program walks down
     warps    that share the work of one tile
     stages   lines that are being read at the same time
     """
@@ -48,7 +47,6 @@ class Tiling:
     taps: int
     outs: int
     apart: bool
-    lines: int
     warps: int
     stages: int
 
@@ -61,14 +59,19 @@ class Tiling:
         outs = min(padded(out_channels), LARGEST_WEIGHTS // (taps * x.itemsize))
         weights = (9 if apart else 3) * taps * outs
         stages = count_stages((3 if apart else 1) * PIXELS * taps * x.itemsize, weights * x.itemsize, x.device)
-        return cls(taps, outs, apart, LINES, warps=8, stages=stages)
+        return cls(taps, outs, apart, warps=8, stages=stages)
 
     @classmethod
     def of_gradient(cls, in_channels: int, out_channels: int, x: Tensor) -> "Tiling":
         """Return how to compute ∂L/∂weight."""
         taps, outs = padded(3 * sector(in_channels, x.dtype)), padded(out_channels)
         stages = count_stages(PIXELS * (taps + 3 * outs) * x.itemsize, 0, x.device)
-        return cls(taps, outs, apart=False, lines=LINES, warps=4, stages=stages)
+        return cls(taps, outs, apart=False, warps=4, stages=stages)
+
+    def arguments(self, width: int) -> dict[str, int]:
+        """Return the tiling of lines of a width, as both kernels take it."""
+        sides = {"TAPS": self.taps, "OUTS": self.outs, "TILE": tile_of(width), "PIXELS": PIXELS, "LINES": LINES}
+        return {**sides, "STAGES": self.stages, "num_warps": self.warps}
 
 
 def count_stages(line: int, weights: int, device: torch.device) -> int:
@@ -112,7 +115,7 @@ def convolve_stencil(x: Tensor, weight: Tensor) -> Tensor:
     )
     tiling = Tiling.of_convolution(in_channels, out_channels, x)
     wrap_triton(convolve)[
-        (count_tiles(batch, width), triton.cdiv(height, tiling.lines), triton.cdiv(out_channels, tiling.outs))
+        (count_tiles(batch, width), triton.cdiv(height, LINES), triton.cdiv(out_channels, tiling.outs))
     ](
         x,
         stencil,
@@ -122,14 +125,8 @@ def convolve_stencil(x: Tensor, weight: Tensor) -> Tensor:
         width,
         C_IN=in_channels,
         C_OUT=out_channels,
-        TAPS=tiling.taps,
-        OUTS=tiling.outs,
-        TILE=tile_of(width),
-        PIXELS=PIXELS,
-        LINES=tiling.lines,
         APART=tiling.apart,
-        STAGES=tiling.stages,
-        num_warps=tiling.warps,
+        **tiling.arguments(width),
     )
     return y
 
@@ -144,7 +141,7 @@ def stencil_gradient(x: Tensor, slope: Tensor) -> Tensor:
     tiling = Tiling.of_gradient(in_channels, out_channels, x)
     chunk = sector(in_channels, x.dtype)
     num_chunks = triton.cdiv(in_channels, chunk)
-    num_strips = count_tiles(batch, width) * triton.cdiv(height, tiling.lines)
+    num_strips = count_tiles(batch, width) * triton.cdiv(height, LINES)
     num_programs = min(
         triton.cdiv(PROGRAMS_PER_MULTIPROCESSOR * multiprocessors(x.device), num_chunks),
         triton.cdiv(num_strips, LEAST_STRIPS_PER_PROGRAM),
@@ -160,13 +157,7 @@ def stencil_gradient(x: Tensor, slope: Tensor) -> Tensor:
         C_IN=in_channels,
         C_OUT=out_channels,
         CHUNK=chunk,
-        TAPS=tiling.taps,
-        OUTS=tiling.outs,
-        TILE=tile_of(width),
-        PIXELS=PIXELS,
-        LINES=tiling.lines,
-        STAGES=tiling.stages,
-        num_warps=tiling.warps,
+        **tiling.arguments(width),
     )
     return partial_sums.sum(0).permute(3, 2, 0, 1).to(x.dtype, memory_format=torch.contiguous_format)
 

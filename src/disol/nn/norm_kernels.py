@@ -42,6 +42,14 @@ def pixel_positions(first, num_pixels, CHANNELS: tl.constexpr, PADDED: tl.conste
 
 @no_type_check
 @triton.jit
+def load_channels(table, CHANNELS: tl.constexpr, PADDED: tl.constexpr):
+    """Return the row [1, channel] of the case of this program."""
+    channel = tl.arange(0, PADDED)
+    return tl.load(table + tl.program_id(0) * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)[None, :]
+
+
+@no_type_check
+@triton.jit
 def store_sums(sums, first, second, num_parts, CHANNELS: tl.constexpr, PADDED: tl.constexpr):
     """Store the sums [case, part, 2, channel] of one part over its pixels."""
     channel = tl.arange(0, PADDED)
@@ -89,16 +97,14 @@ def normalise(
     PIXELS: tl.constexpr,
 ):
     """Compute y = GELU(a x + b) for one block of pixels."""
-    case = tl.program_id(0)
-    start = case.to(tl.int64) * num_pixels * CHANNELS
+    start = tl.program_id(0).to(tl.int64) * num_pixels * CHANNELS
     first = tl.program_id(1) * PIXELS
     positions, exist = pixel_positions(first, num_pixels, CHANNELS, PADDED, PIXELS)
     positions += first * CHANNELS
-    channel = tl.arange(0, PADDED)
-    a = tl.load(scale + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
-    b = tl.load(shift + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
+    a = load_channels(scale, CHANNELS, PADDED)
+    b = load_channels(shift, CHANNELS, PADDED)
     value = tl.load(x + start + positions, mask=exist, other=0.0).to(tl.float32)
-    activated, _ = gelu_and_slope(value * a[None, :] + b[None, :])
+    activated, _ = gelu_and_slope(value * a + b)
     tl.store(y + start + positions, activated.to(y.dtype.element_ty), mask=exist)
 
 
@@ -118,11 +124,9 @@ def sum_slopes(
     BLOCKS: tl.constexpr,
 ):
     """Sum t and t x of each channel over one part of one case."""
-    case = tl.program_id(0)
-    start = case.to(tl.int64) * num_pixels * CHANNELS
-    channel = tl.arange(0, PADDED)
-    a = tl.load(scale + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
-    b = tl.load(shift + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
+    start = tl.program_id(0).to(tl.int64) * num_pixels * CHANNELS
+    a = load_channels(scale, CHANNELS, PADDED)
+    b = load_channels(shift, CHANNELS, PADDED)
     total = tl.zeros([PIXELS, PADDED], tl.float32)
     products = tl.zeros([PIXELS, PADDED], tl.float32)
     for block in tl.range(0, BLOCKS, num_stages=3):
@@ -130,7 +134,7 @@ def sum_slopes(
         positions, exist = pixel_positions(first, num_pixels, CHANNELS, PADDED, PIXELS)
         positions += first * CHANNELS
         value = tl.load(x + start + positions, mask=exist, other=0.0).to(tl.float32)
-        _, steepness = gelu_and_slope(value * a[None, :] + b[None, :])
+        _, steepness = gelu_and_slope(value * a + b)
         t = tl.load(slope + start + positions, mask=exist, other=0.0).to(tl.float32) * steepness
         total += t
         products += t * value
@@ -153,18 +157,16 @@ def slope_of_input(
     PIXELS: tl.constexpr,
 ):
     """Compute ∂L/∂x = a t + c x + d for one block of pixels."""
-    case = tl.program_id(0)
-    start = case.to(tl.int64) * num_pixels * CHANNELS
+    start = tl.program_id(0).to(tl.int64) * num_pixels * CHANNELS
     first = tl.program_id(1) * PIXELS
     positions, exist = pixel_positions(first, num_pixels, CHANNELS, PADDED, PIXELS)
     positions += first * CHANNELS
-    channel = tl.arange(0, PADDED)
-    a = tl.load(scale + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
-    b = tl.load(shift + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
-    c = tl.load(of_value + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
-    d = tl.load(constant + case * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
+    a = load_channels(scale, CHANNELS, PADDED)
+    b = load_channels(shift, CHANNELS, PADDED)
+    c = load_channels(of_value, CHANNELS, PADDED)
+    d = load_channels(constant, CHANNELS, PADDED)
     value = tl.load(x + start + positions, mask=exist, other=0.0).to(tl.float32)
-    _, steepness = gelu_and_slope(value * a[None, :] + b[None, :])
+    _, steepness = gelu_and_slope(value * a + b)
     t = tl.load(slope + start + positions, mask=exist, other=0.0).to(tl.float32) * steepness
-    found = t * a[None, :] + value * c[None, :] + d[None, :]
+    found = t * a + value * c + d
     tl.store(result + start + positions, found.to(result.dtype.element_ty), mask=exist)
