@@ -63,7 +63,7 @@ class GNO(Network):
         domain = self.domain_of(inputs)
         if self.uses_kernels(inputs):
             config = self.config
-            pixels = pixels_at_once(inputs.device, config.neighbours, config.kernel_width, config.width)
+            pixels = pixels_at_once(self.memory_on(inputs.device), config.neighbours, config.kernel_width, config.width)
             chunks = inputs.split(max(pixels // domain[0].numel(), 1))  # type: ignore[no-untyped-call]
             return project(torch.cat([self.predict(chunk) for chunk in chunks]), domain)
         largest = int(domain.count_nonzero((1, 2, 3)).max()) * self.config.neighbours
@@ -83,11 +83,15 @@ class GNO(Network):
 
     def edges_at_once(self, device: torch.device) -> int:
         """Return how many edges may be in memory together, each with its kernel and what it carries in every round."""
-        config, memory = self.config, self.memory
-        if memory is None and device.type == "cuda":
-            memory = torch.cuda.get_device_properties(device).total_memory // 8
+        config = self.config
         numbers = 2 * (self.num_channels + 2) + 4 * config.kernel_width + 2 * config.rounds * config.width
-        return (MEMORY if memory is None else memory) // (4 * numbers)
+        return self.memory_on(device) // (4 * numbers)
+
+    def memory_on(self, device: torch.device) -> int:
+        """Return how many bytes edges may take at a time."""
+        if self.memory is not None:
+            return self.memory
+        return torch.cuda.get_device_properties(device).total_memory // 8 if device.type == "cuda" else MEMORY
 
     def predict(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
         """Propagate what is known of the cases over their graph, and read the pattern out at its nodes."""

@@ -16,7 +16,6 @@ from disol.nn import edge_kernels
 from disol.nn.narrow_convolution import multiprocessors, padded
 
 MOST_STEPS, MOST_UNITS, MOST_FEATURES = 64, 127, 256
-MEMORY_WITHOUT_GPU = 2**28  # bytes that edges take at a time, with what gradients need of them; of a GPU's an eighth
 ALIGNMENT = 8  # rows of so many numbers are read 16 bytes at a time
 NODES = 8  # of a program
 NODES_OF_SLOPES = 64  # of one that writes sums of its own
@@ -244,11 +243,8 @@ def can_propagate(num_steps: int, num_units: int, num_features: int) -> bool:
     return num_steps <= MOST_STEPS and num_units <= MOST_UNITS and num_features <= MOST_FEATURES
 
 
-def pixels_at_once(device: torch.device, num_steps: int, num_units: int, num_features: int) -> int:
-    """Return of how many pixels h, M, their slopes, messages and neighbours may be in memory together."""
-    memory = MEMORY_WITHOUT_GPU
-    if device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory // 8
+def pixels_at_once(memory: int, num_steps: int, num_units: int, num_features: int) -> int:
+    """Return of how many pixels h, M, their slopes, messages and neighbours fit into so many bytes together."""
     units = aligned(num_units + 1)
     numbers = 2 * units * (num_steps + num_features) + num_steps * (4 + max(num_features, units))
     return memory // (4 * numbers)
