@@ -50,6 +50,8 @@ def made_up_record(
     error: float = 0.1,
     refused: int = 0,
     diverged: str = "",
+    device: str = "CPU",
+    side_by_side: int = 1,
 ) -> RunRecord:
     """Return a run whose epochs take `pace` seconds each, and whose errors are `error` on every case."""
     curve = tuple(EpochRecord(n, loss, loss, 1e-3, pace * n, 100.0) for n, loss in enumerate(losses, start=1))
@@ -76,8 +78,8 @@ def made_up_record(
         refused=refused,
         curve=curve,
         seconds=pace * len(losses),
-        device="CPU",
-        side_by_side=1,
+        device=device,
+        side_by_side=side_by_side,
         inference=1e-4,
         batch_size=64,
         tests=tests,

@@ -229,6 +229,33 @@ def test_the_page_says_what_seeds_tell_and_who_predicts_only_a_part(tmp_path):
     assert "25.0% | **no** |" in page, "the last epoch of four took the loss from 0.4 to 0.3"
 
 
+def made_up_costs(folder: Path, *where: tuple[str, int]) -> tuple[str, str]:
+    """Return the lines of the page about costs, and the table of the command, of models trained in different places."""
+    config = made_up_config(folder)
+    records = {}
+    for seed in config.seeds:
+        for label, (device, side_by_side) in zip(("disol", "unet"), where, strict=True):
+            run = PlannedRun(config, label, seed, 3e-3)
+            records[run.name] = made_up_record(run, [1.0, 0.5], device=device, side_by_side=side_by_side)
+    comparison = Comparison(config, folder, records, ())
+    return report_module.write_page(comparison, {}), as_text(comparison.table())
+
+
+def test_costs_compare_only_on_the_same_device(tmp_path):
+    page, table = made_up_costs(tmp_path, ("NVIDIA H200", 3), ("NVIDIA H200", 3))
+    assert "costs on one NVIDIA H200, 3 runs side by side:" in " ".join(page.split())
+    assert "| device |" not in page
+    assert "best validation loss in 2 s" in page
+    assert "do not compare" not in table
+    page, table = made_up_costs(tmp_path, ("NVIDIA H200", 3), ("NVIDIA H200", 1))
+    assert "costs on several devices, which do not compare:" in " ".join(page.split())
+    rows = [line for line in page.splitlines() if line.startswith(("| disol | 1,000", "| unet | 1,000"))]
+    assert [row.rpartition("100 |")[2] for row in rows] == [" NVIDIA H200, 3 runs side by side |", " NVIDIA H200 |"]
+    assert "best validation loss in 2 epochs" in page
+    assert "best validation loss in 2 s" not in page
+    assert "do not compare" in table
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_the_command_prints_a_table_and_what_is_left(tmp_path, monkeypatch, capsys):
     config = made_up_config(tmp_path, "seeds=[0]")

@@ -13,7 +13,7 @@ from disol._files import read_regular
 from disol.comparison.config import SHARED, ComparisonConfig
 from disol.comparison.plan import list_columns
 from disol.comparison.records import MOST_BYTES, RunRecord, unpack
-from disol.comparison.summary import Row, list_rows
+from disol.comparison.summary import Row, list_devices, list_rows
 from disol.data.recipe import SPLITS
 from disol.errors import DisolError, listed
 from disol.models.card import read_json
@@ -55,7 +55,9 @@ def draw_comparison(
             ]
             for row in rows
         }
-        caption = f"Validation loss (grid_mae) over epochs and over time{told}"
+        devices = list_devices(rows)
+        mixed = "" if len(devices) == 1 else f", on different devices ({'; '.join(devices)})"
+        caption = f"Validation loss (grid_mae) over epochs and over time{told}{mixed}"
         curves = plot_curves(
             losses, "validation loss", f"{config.problem}: {caption}", config.report.threshold, managed=False
         )

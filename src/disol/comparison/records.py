@@ -93,6 +93,11 @@ class RunRecord:
         return f"validation loss {self.best_loss:.3e}, {len(self.curve)} epochs in {self.seconds:.0f} s"
 
     @property
+    def made_on(self) -> str:
+        """The device, and how many runs shared it: seconds of two runs compare only where this is the same."""
+        return self.device + (f", {self.side_by_side} runs side by side" if self.side_by_side > 1 else "")
+
+    @property
     def validation_losses(self) -> Float[np.ndarray, " epoch"]:
         """The validation loss after each epoch."""
         return np.array([epoch.validation_loss for epoch in self.curve])

@@ -22,7 +22,15 @@ from disol.comparison.statistics import (
     find_quartiles,
     first_below,
 )
-from disol.comparison.summary import ErrorSummary, Row, SummarisedTest, as_dict, compare_runs, list_rows
+from disol.comparison.summary import (
+    ErrorSummary,
+    Row,
+    SummarisedTest,
+    as_dict,
+    compare_runs,
+    list_devices,
+    list_rows,
+)
 from disol.viz import save_figure
 from disol.viz.errors import percent
 
@@ -99,8 +107,12 @@ def comparison_table(comparison: Comparison) -> "Table":
     numbers = [*(["rate"] if len(rates) > 1 else []), "size", *config.tests, "training", "prediction"]
     table = Table(Column("mean rel_l2", no_wrap=True), *map(right, numbers), box=None, pad_edge=False)
     table.collapse_padding = True  # in 80 columns
+    rows = {column: list_rows(config, comparison.records, column) for column in rates}
+    devices = list_devices(row for found in rows.values() for row in found)
+    if len(devices) > 1:
+        table.caption = f"Costs are of different devices, and do not compare: {'; '.join(devices)}."
     for column in rates:
-        for row in list_rows(config, comparison.records, column):
+        for row in rows[column]:
             if column != SHARED and row.learning_rate == config.train_settings.learning_rate:
                 continue  # the same runs
             means = [row.tests[name].errors["rel_l2"].mean if row.tests else math.inf for name in config.tests]
@@ -173,14 +185,15 @@ def _cell(test: SummarisedTest, error: ErrorSummary) -> str:
 
 def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
     """Give tables of sizes and times, and of what the validation curves tell."""
-    first = next(iter(rows[0].records.values()))
-    shared = f", {first.side_by_side} runs side by side" if first.side_by_side > 1 else ""
+    devices, batch_size = list_devices(rows), next(iter(rows[0].records.values())).batch_size
+    where = f"on one {devices[0]}" if len(devices) == 1 else "on several devices, which do not compare"
     yield (
-        f"Sizes, with a complex weight counted once and as two real numbers, and costs on one {first.device}{shared}: "
-        f"seconds with loading and compiling, cases per second while training, and the time of a prediction for one "
-        f"case of a batch of {first.batch_size}, in eager float32:"
+        f"Sizes, with a complex weight counted once and as two real numbers, and costs {where}: seconds with loading "
+        f"and compiling, cases per second while training, and the time of a prediction for one case of a batch of "
+        f"{batch_size}, in eager float32:"
     )
     heading = ["model", "parameters", "real numbers", "trained on", "epochs", "seconds", "cases/s", "µs per prediction"]
+    heading += [] if len(devices) == 1 else ["device"]
     lines = []
     for row in rows:
         record = next(iter(row.records.values()))
@@ -190,7 +203,9 @@ def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]
         epochs = " to ".join(str(each) for each in dict.fromkeys((min(lengths), max(lengths))))
         times = [f"{row.median('seconds'):.0f}", f"{row.cases_per_second:,.0f}"]
         predicts = f"{1e6 * row.median('inference'):.0f}" if row.trained else ""
-        lines.append([row.label, f"{record.parameters:,}", f"{record.real_numbers:,}", cases, epochs, *times, predicts])
+        device = [] if len(devices) == 1 else [" or ".join(list_devices([row]))]
+        sizes = [f"{record.parameters:,}", f"{record.real_numbers:,}", cases, epochs]
+        lines.append([row.label, *sizes, *times, predicts, *device])
     yield _table(heading, lines)
     yield (
         "What the validation curves tell, medians over seeds: the best loss (`grid_mae`) and its epoch, the epochs to "
@@ -253,7 +268,8 @@ def _difference_tables(comparison: Comparison) -> Iterator[str]:
     yield (
         "Medians and quartiles over runs with different seeds; p by the Mann-Whitney U test (two-sided); effect is "
         f"Cliff's delta, 1 if every run of {first} has a smaller value, −1 if every one has a larger value. Times are "
-        "those of the runs as they were made, side by side or not. Errors of tests are those at the end of the runs."
+        "those of the runs as they were made, and compared only if all were made on one device with as many runs side "
+        "by side. Errors of tests are those at the end of the runs."
     )
     for other, differences in found.items():
         lines = [

@@ -1,7 +1,7 @@
 """The numbers of a comparison's tables, from the results of its runs alone."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -136,10 +136,16 @@ def list_rows(config: ComparisonConfig, records: Mapping[str, RunRecord], column
     return rows
 
 
+def list_devices(rows: Iterable[Row]) -> tuple[str, ...]:
+    """List what the runs were made on, each device once; costs compare only if there is no more than one."""
+    return tuple(dict.fromkeys(record.made_on for row in rows for record in row.records.values()))
+
+
 def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dict[str, Difference]]:
     """Compare the first model with each other one over their runs, by what is measured; models with few are left out.
 
-    Curves are compared at equal epochs, the fewest that any run has, and at equal time, the shortest of any run.
+    Curves are compared at equal epochs, the fewest that any run has, and at equal time, the shortest of any run, if all
+    were made on the same device.
     """
     enough = [row for row in rows if len(row.trained) >= LEAST_RUNS]
     if len(enough) < 2:
@@ -165,7 +171,7 @@ def _measure_runs(config: ComparisonConfig, row: Row, rows: Sequence[Row]) -> It
     yield f"best validation loss in {epochs} epochs", [float(each[:epochs].min()) for each in losses]
     yield f"epochs to {threshold:g}", [first_below(each[:epochs], numbers, threshold) for each in losses]
     yield f"area under the curve of {epochs} epochs", [area_over_epochs(each[:epochs]) for each in losses]
-    if end > start:
+    if end > start and len(list_devices(rows)) == 1:
         within = list(zip(losses, seconds, strict=True))
         yield f"best validation loss in {end:.0f} s", [float(loss[time <= end].min()) for loss, time in within]
         yield (
@@ -218,8 +224,8 @@ def _row_as_dict(row: Row) -> dict[str, Any]:
         "seconds": [record.seconds for record in row.records.values()],
         "cases_per_second": row.cases_per_second,
         "inference_seconds": row.median("inference"),
-        "device": first.device,
-        "side_by_side": first.side_by_side,
+        "devices": [record.device for record in row.records.values()],
+        "side_by_side": [record.side_by_side for record in row.records.values()],
         "validation_loss": [record.best_loss for record in row.records.values()],
         "validation_quartiles": quartile_curves([record.validation_losses for record in row.trained]).tolist()
         if row.trained
