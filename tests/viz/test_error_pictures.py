@@ -96,3 +96,14 @@ def test_curves_of_runs_are_shown_by_their_median_over_epochs_and_over_time():
     band = over_epochs.collections[0].get_paths()[0].vertices[:, 1]
     assert (band.min(), band.max()) == (1.5, 3.5)
     assert over_epochs.lines[1].get_marker() == "o", "one epoch alone would not be seen"
+
+
+def test_a_long_title_is_no_wider_than_its_picture():
+    title = "what every box of this picture is of, " * 2 + "and how far"
+    runs = [(np.array([1.0, 2.0]), np.array([0.5, 0.4]))]
+    for figure in (
+        plot_boxes({"id": {"a": np.array([0.1, 0.2])}}, "rel_l2", title, managed=False),
+        plot_curves({"a": runs}, "loss", title, managed=False),
+        plot_spread({"a": np.array([0.1, 0.2])}, "rel_l2", title, managed=False),
+    ):
+        assert figure._suptitle.get_window_extent().width <= figure.bbox.width

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from disol.problems.problem import TRAINED_UNTIL
-from disol.viz.panels import new_figure
+from disol.viz.panels import new_figure, write_title
 
 COLOURS = ("#00798c", "#d1495b", "#edae49", "#7b4fa3", "#3a7d44", "#8a5a44", "#5c6b8a", "#c06c9c")
 QUIET = "#808890"
@@ -114,7 +114,7 @@ def plot_boxes(errors: Mapping[str, Mapping[str, Errors]], label: str, title: st
     step = len(models) + 1.5
     figure = new_figure((max(6.4, 0.22 * step * len(errors) + 1.2), 4.2), managed=managed)
     axes = figure.subplots()
-    axes.set_title(title, fontsize=10)
+    write_title(figure, title, fontsize=10)
     drawn = []
     for place, group in enumerate(errors.values()):
         for number, model in enumerate(models):
@@ -182,7 +182,7 @@ def plot_curves(
     _label_decades(over_time.xaxis, *over_time.get_xlim())
     over_epochs.set_ylabel(label)
     _label_decades(over_epochs.yaxis, *over_epochs.get_ylim())
-    figure.suptitle(title, fontsize=10)
+    write_title(figure, title, fontsize=10)
     figure.legend(loc="outside lower center", ncols=min(len(curves), 8), fontsize=8, frameon=False)
     return figure
 
@@ -190,7 +190,7 @@ def plot_curves(
 def _begin(title: str, height: float = 4.0, *, managed: bool) -> tuple[Figure, Axes]:
     figure = new_figure((6.4, height), managed=managed)
     axes = figure.subplots()
-    axes.set_title(title, fontsize=10)
+    write_title(figure, title, fontsize=10)
     return figure, axes
 
 
