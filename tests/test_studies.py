@@ -21,13 +21,15 @@ import heat_in_time  # noqa: E402
 import mechanism  # noqa: E402
 import probes  # noqa: E402
 import study  # noqa: E402
+import symmetry  # noqa: E402
 
 SMALL = ["--cases", "2", "--device", "cpu", "--resolution", "32"]
 RUNS = {
     factors: [*SMALL, "--models", "poisson-paper", "advection-diffusion-low-paper"],
     heat_in_time: [*SMALL, "--models", "heat"],
     elasticity_failures: ["--cases", "3", "--device", "cpu", "--resolution", "32", "--models", "elasticity-paper"],
-    mechanism: [*SMALL, "--models", "poisson-paper"],
+    mechanism: [*SMALL, "--models", "poisson-paper", "--baseline", "poisson"],
+    symmetry: [*SMALL, "--models", "poisson-paper", "heat"],
     cross_resolution: ["--cases", "1", "--device", "cpu", "--sides", "64", "96", "--models", "poisson-paper"],
 }
 
@@ -110,6 +112,24 @@ def test_the_exact_sensitivity_is_the_slope_of_the_pattern(case):
     pixel = tuple(map(int, np.argwhere(case.domain)[60]))
     slope = (ends[0] - ends[1])[pixel] / (2 * step)
     assert (probes.ExactSensitivity(case).pattern(pixel) * direction).sum() == pytest.approx(slope, rel=1e-5)
+
+
+def test_copies_of_a_symmetric_prediction_are_not_apart():
+    network = symmetry.symmetric(disol.load(disol.surrogate.symmetrise("poisson-paper"), device="cpu"))
+    case = disol.draw("poisson", seed=4, shift="all", resolution=20, conventions="paper")
+    copies = symmetry.predict_copies(network, case.inputs[None])
+    assert copies.shape == (8, 1, 1, 20, 20)
+    assert symmetry.spread_of(copies, case.domain) < 1e-5
+    rough = copies + np.array([1, -1] * 4).reshape(8, 1, 1, 1, 1) * 0.1 * copies
+    assert symmetry.spread_of(rough, case.domain) == pytest.approx(0.1, rel=1e-3)
+    assert symmetry.mean_error(rough, copies[0], case.domain) < 1e-5
+    assert symmetry.mean_error(rough[:1], copies[0], case.domain) == pytest.approx(0.1, rel=1e-3)
+
+
+def test_the_copies_that_are_averaged_form_groups():
+    for number, group in symmetry.GROUPS.items():
+        assert len(group) == number
+        assert all(element.inverse in group for element in group)
 
 
 def test_a_domain_without_its_far_part_is_part_of_it_and_solvable(case):

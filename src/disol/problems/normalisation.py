@@ -52,6 +52,10 @@ class Normalisation:
         """Return U / a of a pattern: 0 where U is."""
         return (2 * pattern - 1) * _with_axes(domain, pattern) if self.per_component else pattern
 
+    def shifted(self, values: Fields, domain: Domain) -> Fields:
+        """Return the pattern of U / a: undo `centred`."""
+        return (0.5 + 0.5 * values) * _with_axes(domain, values) if self.per_component else values
+
     def _aligned(self, amplitude: Amplitude, fields: Fields, domain: Domain) -> Float[Array, "..."]:
         """Let amplitudes multiply fields."""
         batch = domain.ndim - 2

@@ -8,6 +8,7 @@ from disol.surrogate.loading import load
 if TYPE_CHECKING:
     from disol.surrogate.onnx import export_onnx as export_onnx
     from disol.surrogate.surrogate import Surrogate as Surrogate
+    from disol.surrogate.symmetric import symmetrise as symmetrise
     from disol.surrogate.verification import Verification as Verification
 
 # Names that need torch, and where they live; they are imported on first use.
@@ -15,6 +16,7 @@ TORCH_NAMES = {
     "Surrogate": "surrogate",
     "Verification": "verification",
     "export_onnx": "onnx",
+    "symmetrise": "symmetric",
 }
 
 __all__ = [*TORCH_NAMES, "load"]  # noqa: PLE0604

@@ -52,6 +52,26 @@ class Element(NamedTuple):
         axes = [axis for axis, sign in ((0, self.sign_y), (1, self.sign_x)) if sign < 0]
         return moved.flip(axes).flatten()
 
+    @property
+    def is_rotation(self) -> bool:
+        """Tell a rotation from a reflection."""
+        return self.transposed == (self.sign_x != self.sign_y)
+
+    @property
+    def inverse(self) -> "Element":
+        """What undoes it."""
+        return Element(True, self.sign_y, self.sign_x) if self.transposed else self
+
+    def turn(
+        self, stacked: Float[Tensor, "case channel height width"], channels: Sequence[Channel]
+    ) -> Float[Tensor, "case channel rows columns"]:
+        """Move stacked channels on a grid of any sides."""
+        taken = stacked[:, self.order(channels)]
+        turned = taken.transpose(2, 3) if self.transposed else taken
+        axes = [axis for axis, sign in ((2, self.sign_y), (3, self.sign_x)) if sign < 0]
+        mirrored = turned.flip(axes) if axes else turned  # ONNX has no name for flipping nothing
+        return mirrored * turned.new_tensor(self.signs(channels))[:, None, None]
+
     def order(self, channels: Sequence[Channel]) -> list[int]:
         """Return from where each channel is taken: x and y components exchange places."""
         names = [channel.name for channel in channels]
@@ -79,7 +99,7 @@ def find_symmetries(problem: Problem, conventions: Conventions) -> tuple[Element
 
 def _keeps(problem: Problem, conventions: Conventions, element: Element) -> bool:
     """Tell whether A (g u) = g (A u) for a symmetry g of the square, on a patch of 2×2 pixels and any u."""
-    inputs, fields = _input_channels(problem), _field_channels(problem)
+    inputs, fields = input_channels(problem), field_channels(problem)
     for channels in (inputs, fields):
         if element.transposed and {each.across for each in channels} != {each.name for each in channels}:
             return False
@@ -93,11 +113,13 @@ def _keeps(problem: Problem, conventions: Conventions, element: Element) -> bool
     return bool((turned_before - turned_after).abs().max() <= _ROUNDING * turned_after.abs().max())
 
 
-def _input_channels(problem: Problem) -> list[Channel]:
+def input_channels(problem: Problem) -> list[Channel]:
+    """Say how the channels of a problem turn."""
     return [Channel(term.channel, term.component, term.kind.is_directed) for term in problem.terms]
 
 
-def _field_channels(problem: Problem) -> list[Channel]:
+def field_channels(problem: Problem) -> list[Channel]:
+    """Say how its fields turn."""
     components = {name: component_of(name) for name in problem.fields}
     return [Channel(name, component, component is not None) for name, component in components.items()]
 
@@ -152,8 +174,8 @@ class Symmetries:
         place = torch.device(device)
         return cls(
             found,
-            Moves.of(found, _input_channels(problem), size, place),
-            Moves.of(found, _field_channels(problem), size, place),
+            Moves.of(found, input_channels(problem), size, place),
+            Moves.of(found, field_channels(problem), size, place),
             next(position for position, term in enumerate(problem.terms) if term.kind is DOMAIN),
             problem.normalisation(conventions),
         )
