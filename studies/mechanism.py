@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import disol
+from disol.models import count_parameters
 from disol.viz.errors import COLOURS, QUIET, relative_error
 from disol.viz.panels import field_panel, signed_scale
 from probes import (
@@ -39,6 +40,7 @@ from study import (
     publish,
     read_options,
     scientific,
+    short_name,
     table,
 )
 
@@ -306,7 +308,7 @@ def draw_maps(models: dict[str, "disol.Surrogate"], resolution: int | None) -> F
         maps |= {name: network_sensitivity(model.network, case.inputs, SOURCE, pixel) for name, model in models.items()}
         scale = signed_scale(np.percentile(np.abs(maps["exact"][case.domain]), [99]))
         for axes, (name, slope) in zip(line, maps.items(), strict=True):
-            panel = field_panel(f"{name}, {SHIFTS[shift].strip('`')}", slope, case.domain, scale)
+            panel = field_panel(f"{name}\n{SHIFTS[shift].strip('`')}", slope, case.domain, scale)
             panel.draw(axes)
             axes.plot(pixel[1], pixel[0], marker="+", color="#202428", markersize=9)
             axes.set(xticks=[], yticks=[])
@@ -333,6 +335,17 @@ def conclude(found: dict[str, Any], names: list[str]) -> str:
             f"{moved['size']:.0%}; that change is off by {moved['error']:.0%} of itself."
         )
     return "\n".join(lines)
+
+
+def describe_baselines(models: dict[str, "disol.Surrogate"]) -> str:
+    """Say which networks were given to compare with."""
+    if not models:
+        return " No baseline was given (`--baseline RUN`), so none is shown."
+    told = [
+        f"`{name}`, a `{model.checkpoint.card.model}` with {count_parameters(model.network):,} parameters"
+        for name, model in models.items()
+    ]
+    return f" Beside them stand runs of other networks (`--baseline`): {'; '.join(told)}."
 
 
 def main() -> None:
@@ -375,7 +388,7 @@ def main() -> None:
             f"`{CONVENTIONS}`, seed {SEED}); medians over them. `poisson-paper` was trained on the paper's "
             "distribution, `poisson` on a broad one. The paper explains generalisation by local rules that are "
             "assembled across scales; here this is measured."
-            + ("" if options.baseline else " No baseline was given (`--baseline RUN`), so none is shown."),
+            + describe_baselines({short_name(run): models[short_name(run)] for run in options.baseline}),
             "## How local it is",
             "∂u(x)/∂f(y): how the pattern at a pixel x answers to the source at a pixel y. The exact one is that of "
             "U / max |U|, from Green's function of the same discrete system. A layer's receptive field says nothing "
