@@ -55,6 +55,14 @@ def test_a_verified_prediction_is_the_prediction(tmp_path, problem, conventions)
     assert verified.error == pytest.approx(relative(predicted.field, verified.exact.field), rel=1e-9)
 
 
+def test_a_prediction_that_is_still_heating_up_has_the_amplitude_of_its_own_frames(tmp_path):
+    terms = own_terms("heat") | {"initial": np.zeros((32, 32)), "times": (2.0, 4.0)}
+    exact = disol.solve_exact("heat", conventions="paper", **terms)
+    predicted = exact_model(tmp_path, "heat").predict(**terms)
+    assert predicted.amplitude == pytest.approx(np.abs(exact.field).max(), rel=2e-3)
+    assert exact.amplitude > 1.5 * predicted.amplitude, "of frames up to 20 s"
+
+
 @pytest.mark.parametrize("problem", ["poisson", "advection-diffusion-high"])
 def test_errors_from_pixel_to_pixel_hardly_change_sizes(tmp_path, monkeypatch, problem):
     model, terms = exact_model(tmp_path, problem, error=rough), own_terms(problem)

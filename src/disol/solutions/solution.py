@@ -42,7 +42,8 @@ class Solution:
 
     field            physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
     amplitude        max |U| (one per component where the conventions scale components separately); of a transient
-                     problem from 0 to 20 s, initial field included, whatever times are asked for
+                     problem from 0 to 20 s, initial field included, whatever times are asked for; of a prediction at
+                     the times it is of, 0 s and the first frame, for no other is predicted
     nodes            nodal values of an exact solution, 0 where a node is held or not part of the domain
     device           where it was found
     rounding_error   of an exact solution: estimate of the largest error of its nodes, relative to the largest of them

@@ -70,7 +70,8 @@ class Element(NamedTuple):
         turned = taken.transpose(2, 3) if self.transposed else taken
         axes = [axis for axis, sign in ((2, self.sign_y), (3, self.sign_x)) if sign < 0]
         mirrored = turned.flip(axes) if axes else turned  # ONNX has no name for flipping nothing
-        return mirrored * turned.new_tensor(self.signs(channels))[:, None, None]
+        signs = self.signs(channels)
+        return mirrored if min(signs) > 0 else mirrored * mirrored.new_tensor(signs)[:, None, None]
 
     def order(self, channels: Sequence[Channel]) -> list[int]:
         """Return from where each channel is taken: x and y components exchange places."""
