@@ -2,8 +2,10 @@ r"""Why DiSOL generalises: how local a trained network is, what it carries from 
 
     python studies/mechanism.py --cases 60 --out studies-work/mechanism --write docs/studies/mechanism.md
     python studies/mechanism.py --baseline comparisons/poisson/work/fno-lr0.003-seed0
+    python studies/mechanism.py --resolution 32 --models runs/disol runs/unet --write docs/studies/mechanism_small.md
 
-A baseline is the folder of a run, such as `disol compare` leaves in its work folder; it is shown beside the models.
+A baseline is the folder of a run, such as `disol compare` leaves in its work folder; it is shown beside the models,
+which can be folders of runs, too.
 What `--out` holds already is not measured again.
 """
 
@@ -40,11 +42,11 @@ from study import (
     publish,
     read_options,
     scientific,
-    short_name,
     table,
 )
 
-MODELS = ("poisson", "poisson-paper")
+TRAINED_ON = {"poisson": "a broad distribution", "poisson-paper": "the paper's"}  # the shipped models
+MODELS = tuple(TRAINED_ON)
 SHIFTS = {"": "in distribution", "all": "`all`"}
 RINGS = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7])  # shares of the grid
 POINTS = 2  # of each case, whose sensitivities are measured
@@ -337,15 +339,14 @@ def conclude(found: dict[str, Any], names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def describe_baselines(models: dict[str, "disol.Surrogate"]) -> str:
-    """Say which networks were given to compare with."""
-    if not models:
-        return " No baseline was given (`--baseline RUN`), so none is shown."
+def describe(models: dict[str, "disol.Surrogate"]) -> str:
+    """Say which networks are shown."""
     told = [
-        f"`{name}`, a `{model.checkpoint.card.model}` with {count_parameters(model.network):,} parameters"
+        f"`{name}` is a `{model.checkpoint.card.model}` with {count_parameters(model.network):,} parameters"
+        + (f", trained on {TRAINED_ON[name]}" if name in TRAINED_ON else "")
         for name, model in models.items()
     ]
-    return f" Beside them stand runs of other networks (`--baseline`): {'; '.join(told)}."
+    return f"{'; '.join(told)}."
 
 
 def main() -> None:
@@ -385,10 +386,8 @@ def main() -> None:
         [
             "# Why it generalises",
             f"Written by `python studies/mechanism.py`. Poisson, {side} x {side}, {cases} (conventions "
-            f"`{CONVENTIONS}`, seed {SEED}); medians over them. `poisson-paper` was trained on the paper's "
-            "distribution, `poisson` on a broad one. The paper explains generalisation by local rules that are "
-            "assembled across scales; here this is measured."
-            + describe_baselines({short_name(run): models[short_name(run)] for run in options.baseline}),
+            f"`{CONVENTIONS}`, seed {SEED}); medians over them. The paper explains generalisation by local rules that "
+            f"are assembled across scales; here this is measured. {describe(models)}",
             "## How local it is",
             "∂u(x)/∂f(y): how the pattern at a pixel x answers to the source at a pixel y. The exact one is that of "
             "U / max |U|, from Green's function of the same discrete system. A layer's receptive field says nothing "
@@ -422,7 +421,7 @@ def main() -> None:
         },
         found,
         options.write,
-        "mechanism",
+        "mechanism" if options.write is None else options.write.stem,
     )
 
 
