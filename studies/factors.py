@@ -18,6 +18,7 @@ from study import (
     CONVENTIONS,
     SEED,
     Row,
+    group_by_problem,
     label_decades,
     load_models,
     measure_rows,
@@ -165,13 +166,10 @@ def main() -> None:
     options = read_options(__doc__, cases=30, models=MODELS).parse_args()
     models = load_models(options.models, options.device)
     problems = {name: surrogate.problem.name for name, surrogate in models.items()}
-    by_problem = {
-        problem: [name for name in models if problems[name] == problem] for problem in dict.fromkeys(problems.values())
-    }
     # Case by case through all shifts, so that what was measured when it is stopped is of all of them.
     wanted = [
         {"problem": problem, "shift": shift, "index": index, "models": names, "resolution": options.resolution}
-        for index, (problem, names), shift in product(range(options.cases), by_problem.items(), shifts())
+        for index, (problem, names), shift in product(range(options.cases), group_by_problem(models).items(), shifts())
     ]
     rows = measure_rows(wanted, lambda row: measure(row, models, options.resolution), options.out, options.minutes)
     found = summarise(rows, list(models))

@@ -92,6 +92,14 @@ def load_models(names: Sequence[str], device: str) -> dict[str, "disol.Surrogate
     return loaded
 
 
+def group_by_problem(models: dict[str, "disol.Surrogate"]) -> dict[str, list[str]]:
+    """Return the names of the models of each problem."""
+    groups: dict[str, list[str]] = {}
+    for name, surrogate in models.items():
+        groups.setdefault(surrogate.problem.name, []).append(name)
+    return groups
+
+
 def label_decades(axes: Axes) -> None:
     """Give a picture a logarithmic scale of errors, with numbers that can be read."""
     axes.set_yscale("log")

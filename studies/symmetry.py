@@ -25,6 +25,7 @@ from study import (
     CONVENTIONS,
     SEED,
     Row,
+    group_by_problem,
     label_decades,
     load_models,
     measure_rows,
@@ -217,12 +218,9 @@ def main() -> None:
     loaded = load_models(options.models, options.device)
     problems = {name: surrogate.problem.name for name, surrogate in loaded.items()}
     models = {name: symmetric(each) for name, each in loaded.items()}
-    by_problem = {
-        problem: [name for name in models if problems[name] == problem] for problem in dict.fromkeys(problems.values())
-    }
     wanted = [
         {"problem": problem, "shift": shift, "index": index, "models": names, "resolution": options.resolution}
-        for index, (problem, names), shift in product(range(options.cases), by_problem.items(), SHIFTS)
+        for index, (problem, names), shift in product(range(options.cases), group_by_problem(loaded).items(), SHIFTS)
     ]
     device = "a GPU" if any(each.engine.device.type == "cuda" for each in loaded.values()) else "a CPU"
     rows = measure_rows(wanted, lambda row: measure(row, models, options.resolution), options.out, options.minutes)

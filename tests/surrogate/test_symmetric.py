@@ -70,7 +70,7 @@ def test_a_symmetrised_network_is_loaded_predicts_and_is_verified():
         model.predict(disol.draw("poisson", seed=3, conventions="paper", resolution=48))
 
 
-def test_it_is_exported_for_any_grid(tmp_path):
+def test_it_is_exported_for_any_grid():
     symmetric = symmetrise(resolve(create_model("unet", "elasticity", width=4, depth=2), conventions="published"))
     inputs = np.random.default_rng(0).random((3, 5, 19, 26), np.float32)
     expected = disol.load(symmetric, device="cpu").predict_pattern(inputs)

@@ -40,9 +40,7 @@ class Normalisation:
         """Scale fields by their amplitudes."""
         size = self._aligned(amplitude, fields, domain)
         safe = size + (size == 0)
-        if not self.per_component:
-            return fields * (size > 0) / safe
-        return (0.5 + 0.5 * (fields / safe)) * ((size > 0) & _with_axes(domain, fields))
+        return self.shifted(fields / safe, domain) * (size > 0)
 
     def to_field(self, pattern: Fields, amplitude: Amplitude, domain: Domain) -> Fields:
         """Undo `to_pattern`."""

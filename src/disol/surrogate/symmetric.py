@@ -11,14 +11,13 @@ from typing import ClassVar
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from disol._terms import DOMAIN
 from disol.errors import DisolError
 from disol.models import Checkpoint
 from disol.models.base import Predicts, find_accepted
 from disol.models.card import Card
 from disol.models.handle import Handle, resolve
 from disol.problems import Problem
-from disol.training.augmentation import Element, field_channels, find_symmetries, input_channels
+from disol.training.augmentation import Element, field_channels, find_domain, find_symmetries, input_channels
 
 
 class SymmetricNetwork(nn.Module):
@@ -35,7 +34,7 @@ class SymmetricNetwork(nn.Module):
         self.elements = tuple(elements)
         self.normalisation = checkpoint.normalisation
         self.inputs, self.outputs = input_channels(checkpoint.problem), field_channels(checkpoint.problem)
-        self.domain_position = next(place for place, term in enumerate(checkpoint.problem.terms) if term.kind is DOMAIN)
+        self.domain_position = find_domain(checkpoint.problem)
 
     def forward(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
         """Return the mean pattern."""

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from disol._terms import DOMAIN
@@ -47,10 +47,7 @@ class Element(NamedTuple):
 
     def pixels(self, size: int) -> Int[Tensor, " pixel"]:
         """Return from where each pixel of the moved grid is taken."""
-        numbers = torch.arange(size * size).reshape(size, size)
-        moved = numbers.T if self.transposed else numbers
-        axes = [axis for axis, sign in ((0, self.sign_y), (1, self.sign_x)) if sign < 0]
-        return moved.flip(axes).flatten()
+        return self._moved(torch.arange(size * size).reshape(size, size)).flatten()
 
     @property
     def is_rotation(self) -> bool:
@@ -66,12 +63,14 @@ class Element(NamedTuple):
         self, stacked: Float[Tensor, "case channel height width"], channels: Sequence[Channel]
     ) -> Float[Tensor, "case channel rows columns"]:
         """Move stacked channels on a grid of any sides."""
-        taken = stacked[:, self.order(channels)]
-        turned = taken.transpose(2, 3) if self.transposed else taken
-        axes = [axis for axis, sign in ((2, self.sign_y), (3, self.sign_x)) if sign < 0]
-        mirrored = turned.flip(axes) if axes else turned  # ONNX has no name for flipping nothing
-        signs = self.signs(channels)
-        return mirrored if min(signs) > 0 else mirrored * mirrored.new_tensor(signs)[:, None, None]
+        turned, signs = self._moved(stacked[:, self.order(channels)]), self.signs(channels)
+        return turned if min(signs) > 0 else turned * turned.new_tensor(signs)[:, None, None]
+
+    def _moved(self, grids: Shaped[Tensor, "*stack height width"]) -> Shaped[Tensor, "*stack rows columns"]:
+        """Move the last two axes."""
+        turned = grids.transpose(-2, -1) if self.transposed else grids
+        axes = [axis for axis, sign in ((-2, self.sign_y), (-1, self.sign_x)) if sign < 0]
+        return turned.flip(axes) if axes else turned  # ONNX has no name for flipping nothing
 
     def order(self, channels: Sequence[Channel]) -> list[int]:
         """Return from where each channel is taken: x and y components exchange places."""
@@ -108,9 +107,7 @@ def _keeps(problem: Problem, conventions: Conventions, element: Element) -> bool
     mask, free = torch.ones(1, 2, 2, dtype=torch.bool), torch.ones(1, len(fields), 3, 3, dtype=torch.bool)
     patch = DiscreteOperator(mask, free, matrix)
     nodes = torch.randn(1, len(fields), 3, 3, dtype=matrix.dtype, generator=torch.Generator().manual_seed(0))
-    move = Moves.of([element], fields, 3, nodes.device)
-    first = torch.zeros(1, dtype=torch.int64)
-    turned_before, turned_after = patch.apply(move.move(nodes, first)), move.move(patch.apply(nodes), first)
+    turned_before, turned_after = patch.apply(element.turn(nodes, fields)), element.turn(patch.apply(nodes), fields)
     return bool((turned_before - turned_after).abs().max() <= _ROUNDING * turned_after.abs().max())
 
 
@@ -123,6 +120,11 @@ def field_channels(problem: Problem) -> list[Channel]:
     """Say how its fields turn."""
     components = {name: component_of(name) for name in problem.fields}
     return [Channel(name, component, component is not None) for name, component in components.items()]
+
+
+def find_domain(problem: Problem) -> int:
+    """Return which of the channels of a problem is its domain."""
+    return next(position for position, term in enumerate(problem.terms) if term.kind is DOMAIN)
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ class Symmetries:
             found,
             Moves.of(found, input_channels(problem), size, place),
             Moves.of(found, field_channels(problem), size, place),
-            next(position for position, term in enumerate(problem.terms) if term.kind is DOMAIN),
+            find_domain(problem),
             problem.normalisation(conventions),
         )
 
