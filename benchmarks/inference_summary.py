@@ -38,34 +38,46 @@ RIVALS = {ONE: EXACT_CPU, MANY: EXACT_GPU}
 CHALLENGERS = {ONE: (FAST_GPU, VERIFICATION_GPU, PLAIN_CPU, ONNX_CPU), MANY: (FAST_GPU, PLAIN_GPU, VERIFICATION_GPU)}
 AMOUNTS = {ONE: "One case", MANY: "Many cases"}
 NOTES = {
-    PLAIN_GPU: "The plain network is that of the published recipe called as it is, on contiguous tensors with torch's "
-    "own interpolation.",
-    VERIFICATION_GPU: "`model.verify` predicts by the compiled bfloat16 network, and solves exactly to know size and "
-    "error, from NumPy arrays to NumPy arrays, checks and discretisation included.",
-    EXACT_GPU: "The batched solver works on systems that lie on the GPU, in float64, and checks every solution.",
-    EXACT_CPU: "The reference solver takes one case at a time, assembly included; a CPU runs one on each of its cores.",
+    PLAIN_GPU: "The plain network is the published recipe's, called as it is: on contiguous tensors, with torch's own "
+    "interpolation.",
+    VERIFICATION_GPU: "`model.verify` predicts with the compiled bfloat16 network and solves exactly to find the "
+    "amplitude and the error. It goes from NumPy arrays to NumPy arrays, checks and discretisation included.",
+    EXACT_GPU: "The batched solver starts from systems that are on the GPU already, works in float64, and checks every "
+    "solution.",
+    EXACT_CPU: "The reference solver takes one case at a time, assembly included. A CPU can run one on each of its "
+    "cores.",
 }
-TESTS = {"id": "in distribution", "all": "shifted by `all`", "shapes": "on named shapes with holes"}
+TESTS = {
+    "id": "in distribution",
+    "all": "shifted by `all`",
+    "shapes": "on named shapes with holes",
+    "released": "shifted by `released`",
+    "broad": "shifted by `broad`",
+}
 PAGES = {
-    "inference": "every engine with its limits",
+    "inference": "every engine and how close it comes to the limit of the memory",
     "inference-cpu": "every engine on a small CPU",
     "batches": "whole batches from NumPy to NumPy: solved, verified, predicted",
-    "training": "cases per second of training, and what makes it fast",
+    "training": "cases per second in training, and what makes training fast",
     "ablations": "what each part of the network is worth, at equal training time",
-    "amplitude": "three ways to the amplitude",
+    "amplitude": "three ways to find the amplitude of a prediction without a solution",
+    "sizes": "how `model.predict` finds the amplitude, compared with simpler ways",
     "batched-solvers": "the exact batched solver and its rivals",
+    "refinement": "what iterative refinement costs in batches",
     "scaling": "the exact batched solver on finer grids",
     "agreement": "the exact batched solver against the reference solver",
     "reference-solver": "the exact reference solver against SciPy's default",
     "pixel-geometry": "what pixels cost in accuracy, and what the true boundary gains",
     "cut-cells": "pixels cut at the true boundary, against known solutions and body-fitted meshes",
-    "equal-error": "pixels and the true boundary at equal error: how many times as fast",
-    "gradients": "gradients of the exact solution on the true boundary, beside the solution",
+    "equal-error": "how many times as fast as pixels the true boundary is, at equal error",
+    "gradients": "the time for gradients of the exact solution on the true boundary",
     "locking": "where bilinear elements are too stiff on the true boundary",
-    "ranking": "many variants in order: worker processes against a loop",
+    "ranking": "ranking many variants: worker processes against a loop",
     "generation": "generating data on a GPU",
     "generation-cpu": "generating data on a CPU",
-    "memory": "memory that is used again on a CPU",
+    "memory": "reusing memory on a CPU",
+    "robustness": "fuzzing, interrupted runs and long runs",
+    "house": "the shape of the code, before and after it was reorganised",
 }
 Times = dict[str, tuple[float, float]]  # seconds per case, of one and of many
 
@@ -77,18 +89,20 @@ def summary(rows: Rows, folder: Path, keep: bool) -> list[str]:
         write_chart(times, MARKERS, folder.parent / PICTURE)
     return [
         "# Benchmarks",
-        "Written by `python benchmarks/inference.py`: how long the shipped models and the exact solvers take for a "
-        "case, and where a network does not pay.",
+        "How long do the shipped models and the exact solvers take for a case, and where does a network not pay? "
+        "Written by `python benchmarks/inference.py`.",
+        "## What was timed",
         told_machines(rows),
+        "What a time includes:",
         notes(times),
+        "The models, with their errors. The last column compares their predictions in bfloat16 with those in float32:",
         models_table(rows),
         f"![Time per case of every way to a solution]({PICTURE})",
-        "*Time per case. Circles are networks, which predict patterns; squares are exact solvers, diamonds whole "
-        "solutions by models.*",
+        caption(times),
         *section("## One case, milliseconds", [times_table(times, ONE, 1e3)]),
         *section("## Many cases, microseconds per case", [times_table(times, MANY, 1e6)]),
         told_batches(rows),
-        *section("## What wins", [findings(found, models(rows)[problem]) for problem, found in times.items()]),
+        *section("## What wins", [paragraph for number in AMOUNTS for paragraph in findings(times, number)]),
         *section("## Where a network does not pay", losses(times)),
         "## Details",
         "\n".join(
@@ -109,8 +123,10 @@ def told_machines(rows: Rows) -> str:
     """Say what was measured on, and with how many threads."""
     cpu = rows_of("cpu", rows)
     threads = " or ".join(sorted({str(row["threads"]) for row in cpu}))
-    on_cpu = f" CPU: {machines(cpu)}; threads there: {threads} for networks, 1 for the reference solver." if cpu else ""
-    return f"GPU: {machines(rows_of('gpu', rows))}.{on_cpu}"
+    lines = [f"- GPU: {machines(rows_of('gpu', rows))}."]
+    if cpu:
+        lines.append(f"- CPU: {machines(cpu)}. Networks use {threads} threads, the reference solver 1.")
+    return "\n".join(lines)
 
 
 def told_devices(rows: Rows) -> str:
@@ -125,17 +141,21 @@ def notes(times: dict[str, Times]) -> str:
     """Explain what the times are of."""
     known = {label for found in times.values() for label in found}
     told = [
-        "A network predicts the pattern of a solution, with the error below; exact solvers find the solution itself, "
-        "amplitude included, exact for the discrete system.",
+        "A network predicts the pattern of a solution, with the error below. An exact solver finds the solution of the "
+        "discrete system itself, amplitude included.",
         *(note for label, note in NOTES.items() if label in known),
-        "A single case comes to a network from NumPy and goes back; many cases lie on the GPU.",
+        "A single case starts from NumPy and returns there. Many cases are on the GPU already.",
     ]
     if "heat" in times:
-        told.append(
-            "Heat is one frame at 20 s: one prediction for the network, ten steps for the solvers, and both for "
-            "`model.verify`."
-        )
-    return " ".join(told)
+        both = ", and both for `model.verify`" * (VERIFICATION_GPU in known)
+        told.append(f"Heat is one frame at 20 s: one prediction for the network, ten steps for the solvers{both}.")
+    return "\n".join(f"- {note}" for note in told)
+
+
+def caption(times: dict[str, Times]) -> str:
+    """Explain the marks of the chart."""
+    whole = "; diamonds are `model.verify`" * any(VERIFICATION_GPU in found for found in times.values())
+    return f"*Time per case. Circles are networks, which predict patterns; squares are exact solvers{whole}.*"
 
 
 def models_table(rows: Rows) -> str:
@@ -211,30 +231,46 @@ def told_difference(found: dict[str, Row]) -> str:
     return percent(batches[-1]["difference"]) if batches else "-"
 
 
-def findings(times: Times, row: Row) -> str:
-    """Say what is fastest for one case and for many, and how networks compare, with their error beside it."""
+def findings(times: dict[str, Times], number: int) -> list[str]:
+    """Compare networks with their exact rival, and name what is fastest; nothing if nothing can be compared."""
+    rival = RIVALS[number]
+    known = {problem: found for problem, found in times.items() if rival in found}
+    labels = [label for label in CHALLENGERS[number] if any(label in found for found in known.values())]
+    if not labels:
+        return []
+    rows = [
+        [problem, duration(found[rival][number])]
+        + [compared(found, label, number) if label in found else "-" for label in labels]
+        for problem, found in known.items()
+    ]
+    return [
+        # A speed without an error means nothing.
+        f"**{AMOUNTS[number]}**, compared with the {rival}. Networks have the errors of the table of models above.",
+        table(["problem", rival, *labels], rows),
+        "\n".join(f"- {verb} fastest by {who}." for verb, who in fastest(known, number)),
+    ]
+
+
+def fastest(times: dict[str, Times], number: int) -> list[tuple[str, str]]:
+    """Name the fastest ways to a solution and to a pattern, and the problems they are fastest for."""
     told = []
-    for number, amount in AMOUNTS.items():
-        rival, others = RIVALS[number], [label for label in CHALLENGERS[number] if label in times]
-        if rival in times and others:
-            told.append(f"{amount}: {fastest(times, number)}.")
-            ratios = "; ".join(f"{label} {compared(times, label, number)}" for label in others)
-            told.append(f"Against the {rival} ({duration(times[rival][number])}): {ratios}.")
-    return " ".join([f"**{row['problem']}** (mean `rel_l2`: {told_errors(row)}).", *told]) if told else ""
-
-
-def fastest(times: Times, number: int) -> str:
-    """Name the fastest way to a solution and to a pattern."""
-    known = {verb: [label for label in labels if label in times] for verb, labels in WAYS_TO.items()}
-    best = {verb: min(labels, key=lambda label: times[label][number]) for verb, labels in known.items() if labels}
-    return ", ".join(f"{verb} fastest by {label}" for verb, label in best.items())
+    for verb, labels in WAYS_TO.items():
+        best: dict[str, list[str]] = {}
+        for problem, found in times.items():
+            known = [label for label in labels if label in found]
+            if known:
+                best.setdefault(min(known, key=lambda label: found[label][number]), []).append(problem)
+        everywhere = len(best) == 1
+        who = [f"the {label}" + f" ({', '.join(found)})" * (not everywhere) for label, found in best.items()]
+        told += [(verb.capitalize(), "; ".join(who))] if who else []
+    return told
 
 
 def compared(times: Times, label: str, number: int) -> str:
     """Say how a way compares with its exact rival."""
     mine, other = times[label][number], times[RIVALS[number]][number]
     ratio = f"{other / mine:.1f} times as fast" if mine <= other else f"{mine / other:.1f} times as long"
-    return f"{duration(mine)} ({ratio})"
+    return f"{duration(mine)}, {ratio}"
 
 
 def losses(times: dict[str, Times]) -> list[str]:
@@ -246,15 +282,16 @@ def losses(times: dict[str, Times]) -> list[str]:
             known = {problem: found for problem, found in times.items() if {label, rival} <= found.keys()}
             ratios = {problem: found[label][number] / found[rival][number] for problem, found in known.items()}
             lost = ", ".join(f"{problem} {ratio:.1f} times" for problem, ratio in ratios.items() if ratio > 1)
-            lines += [f"- {amount}, {label} against {rival}: {lost} as long."] if lost else []
+            told = f"- {amount}: the {label} takes longer than the {rival} ({lost} as long)."
+            lines += [told] if lost else []
             is_compared |= bool(known)
-    none = "Networks were faster in all that was compared; their errors remain." if is_compared else ""
+    none = "Networks were faster in every comparison above; their errors remain." if is_compared else ""
     return ["\n".join(lines) or none]
 
 
 def duration(seconds: float) -> str:
     """Write a time in a unit that suits it."""
-    return f"{three_digits(1e3 * seconds)} ms" if seconds >= 1e-3 else f"{three_digits(1e6 * seconds)} us"
+    return f"{three_digits(1e3 * seconds)} ms" if seconds >= 1e-3 else f"{three_digits(1e6 * seconds)} µs"
 
 
 def three_digits(value: float) -> str:
