@@ -10,7 +10,7 @@ from disol.models.known_errors import frames_of, headline
 from disol.models.table import MODELS, find_model
 from disol.problems.problem import TRAINED_UNTIL
 from disol.training.run import read_described_files
-from wording import kind_of, number, over_times, page, percent, table, training_sentence, wrap
+from wording import bullets, kind_of, number, over_times, page, percent, table, training_sentence
 
 STATISTICS = ("median", "mean", "p95")
 ERRORS = ("field_error", "amplitude_error")
@@ -20,17 +20,17 @@ def write_card(name: str, card: Card, metrics: dict[str, Any]) -> str:
     """Return the card of a model as Markdown."""
     paragraphs = [
         f"# {name}",
-        f"Predicts solutions of `{card.problem}`, {metrics['run']['data.equation']}, on {card.grids} "
-        f"grids with the conventions `{card.conventions}`: from {', '.join(card.channels)} to "
-        f"{', '.join(card.fields)}. {training_sentence(metrics)}",
+        f"Predicts solutions of `{card.problem}`, {metrics['run']['data.equation']}, on {card.grids} grids with the "
+        f"conventions `{card.conventions}`. Inputs: {', '.join(card.channels)}. Outputs: {', '.join(card.fields)}.",
+        training_sentence(metrics),
         f"```python\n{usage(name, card)}\n```",
         table(["", ""], [list(row) for row in facts(card, metrics)]),
-        f"Errors of the {card.storage} weights that are stored here, each case over its own domain (`grid_mae` over "
-        "the whole grid), on cases of a seed that training never saw:",
+        f"Errors of the {card.storage} weights stored here, on cases drawn with a seed that training never used. Each "
+        "case is measured over its own domain, `grid_mae` over the whole grid:",
         errors_table(metrics["tests"]),
         *solved_paragraphs(metrics["tests"], last_time(metrics)),
         "Known limits:",
-        "\n".join(wrap(f"- {limit}", indent="  ") for limit in limits(card, metrics)),
+        bullets(limits(card, metrics)),
     ]
     return page(paragraphs)
 
@@ -105,13 +105,15 @@ def solved_paragraphs(tests: dict[str, Any], last: float) -> list[str]:
         return []
     if all(each["sized_by"] == "system" for each in solved.values()):
         explained = (
-            "Physical fields by `model.predict`, which sizes what the network gives by the discrete system, without "
-            "solving it: errors relative to the exact solution, in L2 and of max |U|."
+            "Errors of the physical fields from `model.predict`, which finds the amplitude of the network's pattern "
+            "from the discrete system without solving it. L2 is the relative error of the field, max |U| that of its "
+            "largest value, both against the exact solution."
         )
     else:
         explained = (
-            "Physical fields by `model.verify`, each the multiple of the prediction that is nearest to the solution of "
-            "the discrete system: relative errors in L2 (`verified.error`) and of max |U|."
+            "Errors of the physical fields from `model.verify`, which scales the network's pattern to be as close as "
+            "possible to the solution of the discrete system. L2 is the relative error of the field "
+            "(`verified.error`), max |U| that of its largest value."
         )
     if any("frames" in test for test in tests.values()):
         explained += f" Each case is at one time, drawn from every 2 s up to {last:g} s."
@@ -126,9 +128,9 @@ def solved_paragraphs(tests: dict[str, Any], last: float) -> list[str]:
 def limits(card: Card, metrics: dict[str, Any]) -> Iterator[str]:
     """Say where a model is not to be trusted."""
     tests, last = metrics["tests"], last_time(metrics)
-    yield f"It has seen {card.grids} grids only; other grids are solved with a warning."
+    yield f"It was trained on {card.grids} grids only. On other grids it predicts with a warning."
     numbers = ", ".join(f"{name} {value}" for name, value in card.parameters.items() if np.any(value))
-    yield f"It knows the conventions `{card.conventions}`, and the numbers of the equation are fixed: {numbers}."
+    yield f"It was trained with the conventions `{card.conventions}` and fixed numbers in the equation: {numbers}."
     if any(test["shift"] for test in tests.values()):
         spreads = [
             f"{kind_of(test)} {percent(headline(test))}, p95 {percent(headline(test, statistic='p95'))}"
@@ -138,13 +140,13 @@ def limits(card: Card, metrics: dict[str, Any]) -> Iterator[str]:
         yield f"Mean `rel_l2` in and out of distribution{''.join(sorted(over))}: {'; '.join(spreads)}."
     if any("frames" in test for test in tests.values()):
         errors = "; ".join(map(last_error, tests.values()))
-        beyond = f"Times after {last:g} s lie beyond training"
+        beyond = f"Times after {last:g} s lie beyond its training"
         if any(time is not None and time > last for test in tests.values() for time, _ in frames_of(test)):
-            beyond += f"; mean `rel_l2`: {errors}"
+            beyond += f". Mean `rel_l2` there: {errors}"
         yield f"{beyond}."
     yield (
-        "All errors are against solutions that are exact for the pixel grid. Against the smooth domain those are "
-        "first-order accurate themselves, a few per cent off on a 64 grid."
+        "All errors are against exact solutions of the discrete problem on pixels. With respect to the smooth domain, "
+        "these solutions are themselves only first-order accurate: a few per cent off on a 64 grid."
     )
 
 

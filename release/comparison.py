@@ -49,7 +49,7 @@ def shape_sentences(model: Checkpoint) -> list[str]:
         if mean <= target.disol:
             name = worst.removeprefix("shape:").removesuffix("+hole")
             told.append(
-                f"Of the {kind_of(test)} one alone makes the target missed, {name}: the others together have a "
+                f"Only one of the {kind_of(test)} causes the target to be missed, {name}: the others together have a "
                 f"`grid_mae` of {number(mean)}."
             )
     return told
@@ -107,8 +107,8 @@ def rival_paragraphs(name: str, model: Checkpoint) -> list[str]:
     """Compare with other weights that were run on the same cases, and these with the paper's figures."""
     paragraphs = []
     for rival, tests in model.metrics["rivals"].items():
-        heading = ["test cases", f"`rel_l2` of `{name}`", f"of {rival}", f"{rival} / `{name}`"]
-        heading += [f"`grid_mae` of `{name}`", f"of {rival}", f"target by {rival}"]
+        heading = ["test cases", f"`rel_l2` of `{name}`", f"`rel_l2` of {rival}", f"{rival} / `{name}`"]
+        heading += [f"`grid_mae` of `{name}`", f"`grid_mae` of {rival}", f"target, by {rival}"]
         rows = []
         for test, theirs in tests.items():
             ours = model.metrics["tests"][test]
@@ -117,7 +117,8 @@ def rival_paragraphs(name: str, model: Checkpoint) -> list[str]:
             times = f"{errors[1] / errors[0]:.2f}" if errors[0] and errors[1] else ""
             columns = [*map(number, errors), times, *map(number, grid_errors), summed_verdict(model, theirs)]
             rows.append([kind_of(ours), *columns])
-        paragraphs += [f"Weights of the paper's authors (`{rival}`), run here on the same cases:", table(heading, rows)]
+        told = f"The weights of the paper's authors (`{rival}`), evaluated here on the same cases:"
+        paragraphs += [told, table(heading, rows)]
     return paragraphs
 
 
@@ -131,4 +132,4 @@ def sample_paragraphs(metrics: dict[str, Any]) -> list[str]:
     for name, found in samples["models"].items():
         mean = sum(found["grid_mae"]) / len(found["grid_mae"])
         rows.append([name, *map(number, found["rel_l2"]), number(mean)])
-    return [f"The {samples['cases']} test samples that were released with the paper:", table(heading, rows)]
+    return [f"Errors on the {samples['cases']} test samples released with the paper:", table(heading, rows)]

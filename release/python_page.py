@@ -50,9 +50,10 @@ def write_page() -> str:
     """Return the page about the public names and the settings."""
     paragraphs = [
         "# In Python",
-        "Written by `python release/python_page.py` from the docstrings, which say more: `help(disol.draw)`. "
-        "[README](../README.md) shows the names at work, [training.md](training.md) the settings. Names of `disol` "
-        "itself are not listed again below.",
+        "This page is written by `python release/python_page.py` from the first lines of the docstrings; "
+        "`help(disol.draw)` shows all of one. The [README](../README.md) shows the names at work, and "
+        "[training.md](training.md) explains the settings. Names that `disol` has itself are listed once, in the first "
+        "section.",
         "## disol",
         listed(disol, disol.PUBLIC_NAMES),
     ]
@@ -66,11 +67,13 @@ def write_page() -> str:
             paragraphs += [f"### {kind}", summary(getattr(module, kind)), *members(getattr(module, kind))]
     paragraphs += [
         "## Settings",
-        "Of a training run: `disol train --set train.NAME=VALUE`, the section `[train]` of a config, or in Python "
-        '`overrides=["train.NAME=VALUE"]`. The defaults are the recipe `fast` ([both compared](training.md)).',
+        "Settings of a training run are given by `disol train --set train.NAME=VALUE`, in the section `[train]` of a "
+        'config, or in Python by `overrides=["train.NAME=VALUE"]`. The defaults are those of the recipe `fast` '
+        "([the recipes compared](training.md)).",
         settings_table(TrainSettings, {"`published`": RECIPES["published"]}),
-        "Of the network `disol` (`disol models` lists the others): `--set model.NAME=VALUE`, or the section `[model]`. "
-        "The default is the size published for Poisson, which problems of your own have too; columns give the others.",
+        "Settings of the network `disol` are given by `--set model.NAME=VALUE` or in the section `[model]`; `disol "
+        "models` lists the other networks. The default is the size published for Poisson, which is also used for "
+        "problems of your own; the columns after it give those of the other problems.",
         settings_table(DiSOLConfig, {name: config for name, config in PUBLISHED_CONFIGS.items() if name != "poisson"}),
     ]
     return page(paragraphs)

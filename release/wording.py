@@ -1,7 +1,7 @@
 """How measurements are written: numbers, tables, and what a file of test cases holds."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from disol.models.known_errors import headline_times
@@ -29,6 +29,11 @@ def percent(value: float | None) -> str:
 def page(paragraphs: Sequence[str]) -> str:
     """Put paragraphs below each other; prose is broken into lines, tables, lists, pictures and code are left alone."""
     return "\n\n".join(text if "\n" in text or text[0] in "#|!-" else wrap(text) for text in paragraphs) + "\n"
+
+
+def bullets(items: Iterable[str]) -> str:
+    """Write a list."""
+    return "\n".join(wrap(f"- {item}", indent="  ") for item in items)
 
 
 def wrap(text: str, indent: str = "") -> str:
@@ -66,18 +71,19 @@ def training_sentence(metrics: dict[str, Any]) -> str:
     run, cost = metrics["run"], metrics["cost"]
     files = read_described_files(run)
     first = files[0]
-    told = f"{first['num_cases']:,} cases (seed {first['seed']}, four fifths of them for training)"
+    split = "four fifths of them for training, one fifth for validation"
+    told = f"{first['num_cases']:,} cases (seed {first['seed']}, {split})"
     if len(files) > 1:
         each = (
             f"{file['num_cases']:,} of {file['resolution']} x {file['resolution']} (seed {file['seed']})"
             for file in files
         )
-        told = f"cases of several resolutions, {', '.join(each)}, four fifths of them for training,"
+        told = f"cases of several resolutions, {', '.join(each)}, {split},"
     return (
-        f"Trained on {told} with the recipe `{run['recipe']}`: {cost['epochs']} epochs in {cost['seconds']:.0f} s from "
-        f"start to end on {cost['trained_on']}, {cost['cases_per_second']:,.0f} cases per second in the median epoch. "
-        f"{start_sentence(metrics)}{stop_sentence(metrics)}"
-        f"Kept is epoch {metrics['epoch']}, with a validation `grid_mae` of {number(metrics['validation_loss'])}."
+        f"Trained on {told} with the recipe `{run['recipe']}`: {cost['epochs']} epochs, which took "
+        f"{cost['seconds']:.0f} s in all ({cost['trained_on']}), at {cost['cases_per_second']:,.0f} cases per second "
+        f"in the median epoch. {start_sentence(metrics)}{stop_sentence(metrics)}The weights are those after epoch "
+        f"{metrics['epoch']}, which had the best validation `grid_mae`: {number(metrics['validation_loss'])}."
     )
 
 
@@ -96,11 +102,11 @@ def start_sentence(metrics: dict[str, Any]) -> str:
         return ""
     before = metrics.get("before")
     if before is None:
-        return "It began with the weights of another run. "
-    end = "that ended" if before["finished"] else "that was interrupted"
+        return "It started from the weights of another run. "
+    end = "that ended as planned" if before["finished"] else "that was interrupted"
     cases = "".join(f" on {file['num_cases']:,} others (seed {file['seed']})" for file in before["files"])
     return (
         f"The first {before['epochs']} of these epochs, {before['seconds']:.0f} s, are of a run{cases} with a learning "
-        f"rate of {before['learning_rate']:g} {end}; the others began with its weights, a new optimizer and a schedule "
-        f"of their own from {metrics['run']['train.learning_rate']:g}. "
+        f"rate of {before['learning_rate']:g} {end}. The remaining epochs started from its weights with a new "
+        f"optimizer and a new schedule, at a learning rate of {metrics['run']['train.learning_rate']:g}. "
     )
