@@ -160,23 +160,26 @@ def draw_example(models: dict[str, "disol.Surrogate"], sides: Sequence[int], shi
     )
 
 
-def conclude(found: dict[str, Any], names: Sequence[str]) -> str:
-    """Say which way is better on each finer grid."""
-    lines = []
+def conclude(found: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Set a model that is run on each finer grid beside its interpolated prediction."""
+    lines, sides = [], []
     for (shift, ways), name in product(found.items(), names):
         other = ways.get(f"{name}, interpolated", {})
-        told = [
-            f"{side}: {scientific(ways[name][side]['median'])} against {scientific(other[side]['median'])}"
-            for side in other
-        ]
-        better = [side for side in other if ways[name][side]["median"] < other[side]["median"]]
-        verdict = f"better at {', '.join(better)}" if better else "worse at every finer grid"
-        if told:
-            lines.append(
-                f"- `{name}`, {SHIFTS[shift]}: run as it is, it is {verdict} than interpolated (medians, "
-                f"{'; '.join(told)})."
-            )
-    return "\n".join(lines)
+        medians = {side: (ways[name][side]["median"], other[side]["median"]) for side in other}
+        better = [side for side, (run, interpolated) in medians.items() if run < interpolated]
+        sides += [side for side in medians if side not in sides]
+        if medians:
+            cells = {side: " against ".join(map(scientific, pair)) for side, pair in medians.items()}
+            verdict = f"yes, at {', '.join(better)}" if better else "no"
+            lines.append((f"`{name}`", SHIFTS[shift], cells, verdict))
+    if not lines:
+        return []
+    rows = [[name, kind, *(cells.get(side, "") for side in sides), verdict] for name, kind, cells, verdict in lines]
+    return [
+        "Does it pay to run a network on a finer grid than it was trained on? Median errors, run as it is against "
+        "interpolated:",
+        table(["model", "cases of", *sides, "better as it is"], rows),
+    ]
 
 
 def main() -> None:
@@ -207,22 +210,25 @@ def main() -> None:
     publish(
         [
             "# Across resolutions",
-            "Written by `python studies/cross_resolution.py`. The same continuous Poisson cases on several grids "
-            f"(conventions `{CONVENTIONS}`, seed {SEED}), masked `rel_l2` of patterns against the exact solution of "
-            "the pixels of that grid. A network that was trained at 64 can be run on a finer grid as it is; or it "
-            "predicts at 64, and the result is interpolated (continued beyond its domain by the nearest "
-            "pixel, bilinear). *Exact, interpolated* is the exact solution at 64 brought to the finer grid: what no "
-            "prediction at 64 can beat but by luck, for pixel geometry is first "
-            "order and the two grids do not have the same solution.",
+            "This page is written by `python studies/cross_resolution.py`. It takes the same continuous Poisson cases "
+            f"on several grids (conventions `{CONVENTIONS}`, seed {SEED}). Errors are the `rel_l2` of patterns over "
+            "the domain, against the exact solution on the pixels of each grid.",
+            "There are two ways to use a network that was trained at 64 on a finer grid:",
+            "- run it on the finer grid as it is;\n- predict at 64 and interpolate the result: extend it beyond its "
+            "domain by the nearest pixel, then interpolate bilinearly.",
+            "*Exact, interpolated* is the exact solution at 64, interpolated in the same way. A prediction at 64 can "
+            "beat it only by luck: pixel geometry is first-order accurate, so the two grids do not have the same "
+            "solution.",
             "curves",
-            "Means (medians):",
+            "Mean errors, with medians in brackets, by the number of pixels along a side:",
             table(["", "cases of", "cases", *(str(side) for side in options.sides)], lines),
-            conclude(found, names),
+            *conclude(found, names),
+            "One case on every grid:",
             "example",
-            "A DiSOL trained on several resolutions ([how](../training.md#several-resolutions)) is shown beside them "
-            f"by `--model RUN`{'' if options.model else '; none is shown here'}. What that gains on small grids is in "
-            "[experiments.md](../experiments.md#several-resolutions); the run to make is that of "
-            "`configs/poisson-resolutions.toml`, which names the files to generate first:",
+            "`--model RUN` adds a DiSOL that was trained on several resolutions "
+            f"([how](../training.md#several-resolutions)){'' if options.model else '; none is shown here yet'}. "
+            "[experiments.md](../experiments.md#several-resolutions) says what such training gains on small grids. "
+            "To make the run, generate the files that `configs/poisson-resolutions.toml` names, then:",
             "```\ndisol train poisson --config configs/poisson-resolutions.toml --data poisson-64.h5 "
             "--data poisson-96.h5 \\\n"
             "    --data poisson-128.h5 --data poisson-256.h5 --out runs/poisson-resolutions\n"

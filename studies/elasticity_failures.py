@@ -36,14 +36,14 @@ SHIFTS = {"": "in distribution", "all": "`all`"}
 SHOWN = 3  # worst cases of each kind in the gallery
 WORST = 0.01
 FEATURES = {
-    "slenderness": "√area over the width of the widest inscribed disc",
-    "neck": "narrowest width on the widest way from a load to a support, shares of the grid",
-    "support": "length of the shorter of the two supports, shares of the grid",
-    "load": "length of the loaded boundary, shares of the grid",
-    "distance": "between the middles of supports and loads, shares of the grid",
-    "lever": "that distance over the length of the shorter support",
-    "rigid": "share of the displacement that a rigid motion explains",
-    "amplitude": "largest displacement",
+    "slenderness": "√area, divided by the width of the widest inscribed disc",
+    "neck": "the narrowest width on the widest path from a load to a support",
+    "support": "the length of the shorter of the two supports",
+    "load": "the length of the loaded boundary",
+    "distance": "the distance between the centres of the supports and of the loads",
+    "lever": "that distance, divided by the length of the shorter support",
+    "rigid": "the share of the displacement that a rigid motion explains",
+    "amplitude": "the largest displacement",
 }
 
 Mask = Bool[np.ndarray, "height width"]
@@ -162,8 +162,9 @@ def gallery_row(surrogate: "disol.Surrogate", index: int, shift: str, resolution
     ]
 
 
-def conclude(found: dict[str, dict[str, Any]]) -> str:
+def conclude(found: dict[str, dict[str, Any]]) -> list[str]:
     """Name the features that go with large errors, by the strength of their rank correlation."""
+    level = f"p < 0.01 after Bonferroni correction over the {len(FEATURES)} features"
     lines = []
     for (name, shift), of in ((key.split("/"), of) for key, of in found.items()):
         told = [
@@ -176,18 +177,16 @@ def conclude(found: dict[str, dict[str, Any]]) -> str:
     named = []
     for feature in ("slenderness", "neck", "support", "load"):  # slender ligaments, short segments
         seen = [of["features"][feature] for of in found.values()]
-        told_apart = sum(each["p"] < 0.01 / len(FEATURES) for each in seen)
+        significant = sum(each["p"] < 0.01 / len(FEATURES) for each in seen)
         span = f"{min(each['spearman'] for each in seen):+.2f} to {max(each['spearman'] for each in seen):+.2f}"
-        named.append(f"{feature} {span}, told apart from none in {told_apart} of {len(seen)}")
-    return "\n".join(
-        [
-            "The paper puts its failures down to slender ligaments and short segments. Over the columns above: "
-            f"{'; '.join(named)}.\n",
-            "Features whose rank correlation with the error is told apart from none (p < 0.01 after Bonferroni over "
-            f"the {len(FEATURES)} features), strongest first:",
-            *lines,
-        ]
-    )
+        named.append([feature, span, f"{significant} of {len(seen)}"])
+    return [
+        "The paper attributes its failures to slender ligaments and short segments. The features that measure these "
+        f"two correlate with the error as follows, over the columns above (significant: {level}):",
+        table(["feature", "rank correlation", "significant in"], named),
+        "The features with a significant rank correlation, strongest first:",
+        "\n".join(lines),
+    ]
 
 
 def main() -> None:
@@ -206,7 +205,7 @@ def main() -> None:
     errors = [
         [f"`{key.split('/')[0]}`", SHIFTS[key.split("/")[1]], str(of["cases"])]
         + [scientific(of[name]) for name in ("mean", "median", "p95")]
-        + [f"{of['worst_cases']}: " + ", ".join(scientific(each) for each in list(of["worst"].values())[:SHOWN])]
+        + [str(of["worst_cases"]), ", ".join(scientific(each) for each in list(of["worst"].values())[:SHOWN])]
         for key, of in found.items()
     ]
     heading = ["feature", *(f"`{key.split('/')[0]}`, {SHIFTS[key.split('/')[1]]}" for key in found)]
@@ -234,14 +233,19 @@ def main() -> None:
     publish(
         [
             "# Failures of elasticity",
-            "Written by `python studies/elasticity_failures.py`. Masked `rel_l2` of displacement patterns against the "
-            f"exact solution of the same pixels (conventions `{CONVENTIONS}`, seed {SEED}).",
-            table(["model", "cases of", "cases", "mean", "median", "p95", "worst 1 %, and the largest errors"], errors),
-            "What they share, by\n\n" + "\n".join(f"- *{name}*: {meaning};" for name, meaning in FEATURES.items()),
-            "Of each feature its rank correlation (Spearman) with the error; then its medians over the worst 1 % of "
-            "the cases, over the worst 10 %, and over the other 90 %:",
+            "This page is written by `python studies/elasticity_failures.py`. It looks for what the cases with the "
+            "largest errors have in common.",
+            "Errors are the `rel_l2` of displacement patterns over the domain, against the exact solution on the same "
+            f"pixels (conventions `{CONVENTIONS}`, seed {SEED}).",
+            table(["model", "cases of", "cases", "mean", "median", "p95", "in worst 1 %", "largest errors"], errors),
+            "Each case is described by these features. Neck, support, load and distance are shares of the side of the "
+            "grid:",
+            "\n".join(f"- *{name}*: {meaning}." for name, meaning in FEATURES.items()),
+            "For each feature, the table gives its rank correlation (Spearman) with the error, and then its medians "
+            "over the worst 1 % of the cases, over the worst 10 %, and over the other 90 %:",
             table(heading, features),
-            conclude(found),
+            *conclude(found),
+            "The cases with the largest errors, for each model and each kind of case:",
             *galleries,
         ],
         galleries,

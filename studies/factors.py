@@ -141,24 +141,16 @@ def draw_curves(found: dict[str, Any], problems: dict[str, str]) -> Figure:
 
 
 def conclude(found: dict[str, Any]) -> str:
-    """Say what the numbers say: which factor costs a model most, and how that compares with all of them."""
+    """Say how many times larger the median error of a model is under each factor, and under all of them."""
+    smallest, shift = CURVES["topology"][0]
+    asked = {**{each: each for each in USUAL[1:]}, shift: f"hole of {smallest}"}
     lines = []
     for name, by_shift in found.items():
-        if not all(shift in by_shift for shift in USUAL):
-            continue
-        times = {shift: by_shift[shift]["median"] / by_shift[""]["median"] for shift in USUAL[1:]}
-        alone = sorted((shift for shift in times if shift != "all"), key=times.__getitem__, reverse=True)
-        told = ", ".join(f"{factor} x {times[factor]:.1f}" for factor in alone)
-        told += f"; all of them x {times['all']:.1f}"
-        smallest = CURVES["topology"][0]
-        if smallest[1] in by_shift:
-            told += (
-                f"; the smallest hole, {smallest[0]}, x {by_shift[smallest[1]]['median'] / by_shift['']['median']:.1f}"
-            )
-        lines.append(f"- `{name}`: {told}.")
-    return "\n".join(
-        ["What each factor multiplies the median error of the same outlines by, at its usual size:", *lines]
-    )
+        usual = by_shift.get("", {}).get("median")
+        if usual:
+            times = [f"x {by_shift[each]['median'] / usual:.1f}" if each in by_shift else "" for each in asked]
+            lines.append([f"`{name}`", *times])
+    return table(["model", *asked.values()], lines)
 
 
 def main() -> None:
@@ -184,23 +176,31 @@ def main() -> None:
         ]
         for name, by_shift in found.items()
     ]
-    sizes = ", ".join(
-        f"{level}: a hole of {hole}, {pieces} segment{'s' if pieces > 1 else ''}, frequency {waves}"
-        for level, (hole, pieces, waves) in enumerate(zip(TOPOLOGY, BOUNDARY, SOURCE, strict=True), 1)
-    )
+    sizes = [
+        [f"together, {level}", *map(str, size)]
+        for level, size in enumerate(zip(TOPOLOGY, BOUNDARY, SOURCE, strict=True), 1)
+    ]
     publish(
         [
             "# Out of distribution, factor by factor",
-            "Written by `python studies/factors.py`. Masked `rel_l2` of patterns against the exact solution of the "
-            f"same pixels (conventions `{CONVENTIONS}`, seed {SEED}). Case i has the same outline under every shift, "
-            "so that columns differ by their factors alone. The models named `-paper` were trained on the paper's "
-            "distribution, which has no holes, one Dirichlet segment and smooth sources; the others on `broad`, which "
-            "has many kinds of all three.",
+            "This page is written by `python studies/factors.py`. It measures what holes (`topology`), fragmented "
+            "boundary conditions (`boundary`) and rough sources (`source`) cost, alone and together.",
+            "Errors are the `rel_l2` of patterns over the domain, against the exact solution on the same pixels "
+            f"(conventions `{CONVENTIONS}`, seed {SEED}). Case i has the same outline under every shift, so columns "
+            "differ only in the factors that are applied.",
+            "The models named `-paper` were trained on the paper's distribution, which has no holes, one Dirichlet "
+            "segment and smooth sources. The others were trained on `broad`, which has many kinds of all three.",
+            "Median errors by the size of each factor:",
             "curves",
-            "Means over the cases; a factor without a size has its usual one (a hole of 0.2 to 0.4; 1 to 3 segments, "
-            "half the time one on the hole; frequencies up to 4).",
+            "Mean errors over the cases. A factor without a size has its usual one: a hole of 0.2 to 0.4; 1 to 3 "
+            "segments, half the time one of them on the hole; frequencies up to 4.",
             table(heading, lines),
-            f"Sizes of the last columns: {sizes}.",
+            "The columns *together* apply all three factors at these sizes: the side of the box that a hole is drawn "
+            "in, as a share of the grid; the number of Dirichlet segments on the outer boundary; and the highest "
+            "frequency of a source, in waves across the grid.",
+            table(["", "hole", "segments", "frequency"], sizes),
+            "How many times larger the median error is than for the same outlines in distribution, by factor at its "
+            "usual size, for all three factors, and for the smallest hole:",
             conclude(found),
         ],
         {"curves": draw_curves(found, problems)},

@@ -114,11 +114,12 @@ def conclude(found: dict[str, Any], names: list[str], trained_until: dict[str, f
         last = max(time for time in TIMES if time <= trained_until[name])
         better = [time for time in TIMES if time > 20 and medians[time] < kept[time]]
         worse = [time for time in TIMES if time > 20 and medians[time] >= kept[time]]
-        told = f"- `{name}`, {SHIFTS[shift]}: median {scientific(medians[last])} at {last:g} s"
+        told = f"- `{name}`, {SHIFTS[shift]}: the median is {scientific(medians[last])} at {last:g} s"
+        told += ", where its training ends"
         if last < TIMES[-1]:
             grown = medians[TIMES[-1]] / medians[last]
-            told += f", where its training ends, and {scientific(medians[50.0])} at 50 s, {grown:.1f} times that"
-        told += "; keeping the exact frame of 20 s would be "
+            told += f", and {scientific(medians[50.0])} at 50 s, {grown:.1f} times as much"
+        told += ". Keeping the exact frame of 20 s would be "
         told += (
             "worse at every later time."
             if not worse
@@ -153,12 +154,14 @@ def main() -> None:
     publish(
         [
             "# Heat in time",
-            "Written by `python studies/heat_in_time.py`. Masked `rel_l2` of a frame against the exact frame of the "
-            f"same pixels and time steps (conventions `{CONVENTIONS}`, seed {SEED}). A network sees the time as a "
-            "channel; beyond its training it sees values that it never saw. Beside it stands what knows nothing of "
-            "later times: the exact frame of 20 s, kept.",
+            "This page is written by `python studies/heat_in_time.py`. It shows how the errors of the heat models grow "
+            "with time, within and beyond the times that they were trained on.",
+            "Errors are the `rel_l2` of a frame over the domain, against the exact frame on the same pixels and time "
+            f"steps (conventions `{CONVENTIONS}`, seed {SEED}). A network receives the time as an input channel, so "
+            "beyond its training it is given values that it never saw. The dashed line is a baseline that knows "
+            "nothing about later times: it keeps the exact frame of 20 s.",
             "curves",
-            "Means (medians) over the cases:",
+            "Mean errors over the cases, with medians in brackets:",
             table(["model", "cases of", "cases", "trained until", *(f"{time:g} s" for time in TOLD)], lines),
             conclude(found, names, trained_until),
         ],

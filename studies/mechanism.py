@@ -45,7 +45,7 @@ from study import (
     table,
 )
 
-TRAINED_ON = {"poisson": "a broad distribution", "poisson-paper": "the paper's"}  # the shipped models
+TRAINED_ON = {"poisson": "a broad distribution", "poisson-paper": "the paper's distribution"}  # the shipped models
 MODELS = tuple(TRAINED_ON)
 SHIFTS = {"": "in distribution", "all": "`all`"}
 RINGS = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7])  # shares of the grid
@@ -319,34 +319,31 @@ def draw_maps(models: dict[str, "disol.Surrogate"], resolution: int | None) -> F
 
 
 def conclude(found: dict[str, Any], names: list[str]) -> str:
-    """Say what the numbers say."""
+    """Put the numbers of each network side by side."""
     lines = []
     for (shift, of), name in product(found.items(), names):
         own, exact = of["locality"][name], of["locality"]["exact"]
         moved = of["transfer"][name]
-        nearest, farthest = (
+        rings = (
             f"{found / reference:.2f}" if found and reference else "unknown"
             for found, reference in ((own["profile"][ring], exact["profile"][ring]) for ring in (0, -1))
         )
         lines.append(
-            f"- `{name}`, {SHIFTS[shift]}: its sensitivity is {nearest} of the exact one next to x and {farthest} of "
-            f"it in the farthest ring; half of it in the domain lies within {own['half']:.2f} of the grid (exact "
-            f"{exact['half']:.2f}). Its map is off by {own['error']:.0%} (rel_l2), and {own['outside']:.0%} of all its "
-            "sensitivity is to pixels outside the domain (exact: none). Where the far quarter of the domain is cut "
-            f"off, the field on the rest changes by {of['transfer']['exact']['size']:.0%}, as predicted by "
-            f"{moved['size']:.0%}; that change is off by {moved['error']:.0%} of itself."
+            [f"`{name}`", SHIFTS[shift], *rings, f"{own['half']:.2f} ({exact['half']:.2f})", f"{own['error']:.0%}"]
+            + [f"{own['outside']:.0%}", f"{moved['size']:.0%} ({of['transfer']['exact']['size']:.0%})"]
+            + [f"{moved['error']:.0%}"]
         )
-    return "\n".join(lines)
+    heading = ["", "cases", "next to x", "farthest ring", "radius of half (exact)", "map off by"]
+    return table([*heading, "outside the domain", "change (exact)", "change off by"], lines)
 
 
 def describe(models: dict[str, "disol.Surrogate"]) -> str:
     """Say which networks are shown."""
-    told = [
-        f"`{name}` is a `{model.checkpoint.card.model}` with {count_parameters(model.network):,} parameters"
+    return "\n".join(
+        f"- `{name}`: a `{model.checkpoint.card.model}` with {count_parameters(model.network):,} parameters"
         + (f", trained on {TRAINED_ON[name]}" if name in TRAINED_ON else "")
         for name, model in models.items()
-    ]
-    return f"{'; '.join(told)}."
+    )
 
 
 def main() -> None:
@@ -385,32 +382,47 @@ def main() -> None:
     publish(
         [
             "# Why it generalises",
-            f"Written by `python studies/mechanism.py`. Poisson, {side} x {side}, {cases} (conventions "
-            f"`{CONVENTIONS}`, seed {SEED}); medians over them. The paper explains generalisation by local rules that "
-            f"are assembled across scales; here this is measured. {describe(models)}",
+            "This page is written by `python studies/mechanism.py`. The paper explains generalisation by local rules "
+            "that are assembled across scales. Here this is measured for these networks:",
+            describe(models),
+            f"All numbers are medians over Poisson cases on {side} x {side} pixels: {cases} (conventions "
+            f"`{CONVENTIONS}`, seed {SEED}).",
             "## How local it is",
-            "∂u(x)/∂f(y): how the pattern at a pixel x answers to the source at a pixel y. The exact one is that of "
-            "U / max |U|, from Green's function of the same discrete system. A layer's receptive field says nothing "
-            "here: means over the grid make every output depend on every input. Of "
-            "pixels outside the domain, where no source ever is, training says nothing.",
+            "How does the pattern at a pixel x respond to the source at a pixel y? The sensitivity ∂u(x)/∂f(y) of each "
+            "network is compared with the exact one, which is that of U / max |U| and comes from Green's function of "
+            "the same discrete system. The receptive field of a layer does not answer the question, because means over "
+            "the grid make every output depend on every input.",
             "locality",
+            "*Radius of half* is the radius about x that holds half of the sensitivity in the domain, as a share of "
+            "the grid. *Off by* is the `rel_l2` of the map over the domain. *Outside the domain* is the share of all "
+            "sensitivity that goes to pixels outside; there is never a source there, so training says nothing about "
+            "them.",
             table(["", "cases", "pixels x", "radius of half", "off by", "outside the domain"], locality),
             "The same as a map, for a pixel x (+) of the first case of each kind:",
             "maps",
             "## What it carries from domain to domain",
-            f"Two domains share all but the {CUT:.0%} of the larger one that are farthest from its Dirichlet pixels, "
-            "and all data on the shared part. How does the field change there? Patterns are multiplied by exact "
-            "amplitudes, so that the shape alone is the network's.",
+            f"Cut off the {CUT:.0%} of a domain that is farthest from its Dirichlet pixels, and keep all data on the "
+            "rest, the part that both domains share. How does the field change there? Patterns are multiplied by exact "
+            "amplitudes, so only the shape of the field comes from the network.",
             "transfer",
+            "The changes are relative to the field before the cut. *Off by* is the `rel_l2` of the predicted change; "
+            "the last two columns are the errors of the predictions before and after the cut. All are over the shared "
+            "part:",
             table(
                 ["", "cases", "exact change", "predicted change", "off by", "rel_l2 before", "rel_l2 after"], transfer
             ),
             "## What each scale carries",
-            "The features of one scale replaced by their mean over the grid, so that they tell nothing of where: the "
-            "change of the prediction in each band of wavelengths, as a share of the prediction in that band.",
+            "Replace the features of one scale by their mean over the grid, so that they carry no information about "
+            "position. The picture shows how much the prediction then changes in each band of wavelengths, as a share "
+            "of the prediction in that band; the table shows its error. Only networks with an encoder-decoder have "
+            "such scales.",
             *(["scales"] if scales else []),
             table(["", "cases", "rel_l2", "rel_l2 without a scale, from the finest to the coarsest"], scales),
             "## In numbers",
+            "Everything side by side. *Next to x* and *farthest ring* are sensitivities in the first and the last ring "
+            "about x, divided by the exact ones; the exact values of other columns are in brackets. The exact "
+            "sensitivity outside the domain is zero. *Change* is that of the field where the far quarter of the domain "
+            "is cut off.",
             conclude(found, names),
         ],
         {

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from disol.viz.errors import QUIET, relative_error
 from disol.viz.panels import save_figure
 
 CONVENTIONS = "paper"  # named, so that the numbers of a study stay what they are when a default changes
+WIDTH = 120  # of a page
 SEED = 1903  # of the cases of all studies; no shipped model was trained on it
 
 Row = dict[str, Any]
@@ -122,13 +124,26 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [heading, ["---"] * len(heading), *rows])
 
 
+def _wrap(paragraph: str) -> str:
+    """Break prose and lists into lines."""
+    if paragraph.startswith(("#", "|", "!", "```")):
+        return paragraph
+    return "\n".join(
+        textwrap.fill(
+            line, WIDTH, subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False, break_on_hyphens=False,
+        )
+        for line in paragraph.split("\n")
+    )  # fmt: skip
+
+
 def publish(paragraphs: Sequence[str], figures: dict[str, Figure], numbers: Any, path: Path | None, name: str) -> None:
     """Print a page; if asked to, write it with its pictures and the numbers it was made from.
 
     A paragraph that is the name of a picture becomes this picture.
     """
     page = "\n\n".join(
-        f"![{paragraph}](images/{name}-{paragraph}.png)" if paragraph in figures else paragraph
+        f"![{paragraph}](images/{name}-{paragraph}.png)" if paragraph in figures else _wrap(paragraph)
         for paragraph in paragraphs
     )
     print(page)
@@ -142,4 +157,5 @@ def publish(paragraphs: Sequence[str], figures: dict[str, Figure], numbers: Any,
     with written_whole(numbers_path) as temporary:
         temporary.write_text(json.dumps(numbers, indent=1) + "\n")
     with written_whole(path) as temporary:
-        temporary.write_text(f"{page}\n\nThe numbers are in [{numbers_path.name}]({numbers_path.name}).\n")
+        link = f"[{numbers_path.name}]({numbers_path.name})"
+        temporary.write_text(f"{page}\n\nThe numbers behind this page are in {link}.\n")

@@ -199,12 +199,8 @@ def conclude(found: dict[str, Any]) -> str:
         gains = [1 - of["mean"]["8"] / of["mean"]["1"] for of in by_shift.values()]
         within = [of["within"] for of in by_shift.values()]
         cost = np.median([of["times_as_long"] for of in by_shift.values()])
-        lines.append(
-            f"- `{short_name(name)}`: the mean of eight has {_range(gains)} less error than one prediction. Its error "
-            f"is at most twice the spread in {_range(within)} of the cases. All eight of a case take {cost:.0f} times "
-            "as long as its exact solution on the same pixels."
-        )
-    return "\n".join(["Ranges are over the kinds of cases:", *lines])
+        lines.append([f"`{short_name(name)}`", _range(gains), _range(within), f"x {cost:.0f}"])
+    return table(["model", "error reduced by", "error at most twice the spread", "time of all eight"], lines)
 
 
 def _range(shares: list[float]) -> str:
@@ -238,25 +234,30 @@ def main() -> None:
     publish(
         [
             "# What symmetries are worth",
-            "Written by `python studies/symmetry.py`. A case of Poisson, heat or elasticity that is turned or mirrored "
-            "has the turned or mirrored solution. Networks are trained on such copies, and still know their symmetry "
-            "only roughly: predictions for the eight copies of a case, turned back, differ. Here they are averaged "
-            f"(conventions `{CONVENTIONS}`, seed {SEED}; heat: means over 2, 8, 14 and 20 s). Two copies are the case "
-            "and its half turn, four its rotations.",
+            "This page is written by `python studies/symmetry.py`. If a case of Poisson, heat or elasticity is turned "
+            "or mirrored, its solution is turned or mirrored too. Networks are trained on such copies, but they learn "
+            "the symmetry only roughly: their predictions for the eight copies of a case, turned back, differ. This "
+            "study averages them.",
+            "Two copies are the case and its half turn, four are its rotations, eight are its rotations and "
+            f"reflections (conventions `{CONVENTIONS}`, seed {SEED}; for heat, errors are means over 2, 8, 14 and 20 "
+            "s). Advection-diffusion is left out: its fixed velocity leaves no symmetry.",
             "errors",
-            "Mean `rel_l2` by the number of copies that are averaged:",
-            table(["model", "cases of", "number", "1", "2", "4", "8", "less by 8"], errors),
+            "Mean `rel_l2` by the number of copies that are averaged, and by how much eight copies reduce it:",
+            table(["model", "cases of", "cases", "1", "2", "4", "8", "reduced by"], errors),
             "## What the spread tells",
-            "The spread is the root mean square distance of the eight from their mean, relative to it. It needs no "
-            "solution. Is it the error? Percentiles over cases of the error of the mean, divided by the spread, the "
-            "share of cases where it is at most 2, and the rank correlation of both:",
+            "The spread is the root mean square distance of the eight predictions from their mean, relative to that "
+            "mean. It needs no solution. Can it stand in for the error? The table gives percentiles over cases of the "
+            "ratio of both (the error of the mean, divided by the spread), the share of cases where this ratio is at "
+            "most 2, and the rank correlation between error and spread:",
             table(["model", "cases of", "p5", "median", "p95", "at most 2", "rank correlation"], spreads),
             "spread",
-            "Copies share what a network got wrong about a kind of case that it was never trained on, and their spread "
-            "says nothing of it.",
+            "On a kind of case that a network was never trained on, all copies share what it gets wrong, and their "
+            "spread does not show it.",
+            "In short, with ranges over the kinds of cases: by how much the mean of eight predictions reduces the "
+            "error of one, in how many cases its error is at most twice the spread, and how many times as long all "
+            "eight predictions take as the exact solution on the same pixels:",
             conclude(found),
-            f"Times are those of single cases, of networks on {device}, of heat for all four times. "
-            "Advection-diffusion is not here: a fixed velocity leaves no symmetry.",
+            f"Times are those of single cases, with networks on {device}; for heat, they cover all four times.",
         ],
         {"errors": draw_errors(found, problems), "spread": draw_spread(found, problems)},
         found,

@@ -1,4 +1,4 @@
-"""Pictures of a comparison, from the results of its runs alone: curves, spread of errors, the same cases by all."""
+"""Pictures of a comparison, from the records of its runs alone: loss curves, errors, the same cases by all models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -41,7 +41,7 @@ Patterns = Float[np.ndarray, "field height width"]
 def draw_comparison(
     config: ComparisonConfig, records: Mapping[str, RunRecord], cases: Path
 ) -> Iterator[tuple[str, str, Figure]]:
-    """Give every picture with the name of its file and what it shows; `cases` is the file with cases to show."""
+    """Yield every picture with its file name and its caption; `cases` is the file with the cases to show."""
     for column in list_columns(config):
         rows = [row for row in list_rows(config, records, column) if row.trained]
         suffix = "" if column == SHARED else f"-{column}"
@@ -96,7 +96,7 @@ def _draw_cases(config: ComparisonConfig, rows: Sequence[Row], path: Path) -> It
         figure = draw_panels(shown, f"{config.problem}, test {name}", side=SIDE)
         name_strips(figure, ["", "|error|"] * (len(shown) // 2), columns=len(shown[0]), first=2)
         file = f"cases-{name.replace(':', '-')}.png"
-        yield file, f"{config.problem}, {name}: the same cases by all models, and their errors", figure
+        yield file, f"{config.problem}, test {name}: the same cases predicted by all models, and their errors", figure
 
 
 def _predictions(config: ComparisonConfig, rows: Sequence[Row], test: str, index: int) -> dict[str, Patterns | None]:
@@ -115,7 +115,7 @@ def _panels_of_case(
     reference: Patterns,
     predictions: Mapping[str, Patterns | None],
 ) -> list[list[Panel]]:
-    """Return two rows: what is given, the exact pattern and the predictions; and below them the errors."""
+    """Return two rows: what is given, the exact pattern and the predictions; below them, the errors."""
     domain = problem.channels.select(inputs, "domain") > 0
     given = {
         term.name: problem.channels.select(inputs, term.channel)
@@ -143,7 +143,7 @@ def _panels_of_case(
 
 
 def _size(patterns: Patterns) -> Image:
-    """Return a scalar pattern as it is, and of a vector its length."""
+    """Return a scalar pattern as it is, and the length of a vector."""
     return patterns[0] if len(patterns) == 1 else np.sqrt((patterns**2).sum(axis=0))
 
 

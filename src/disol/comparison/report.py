@@ -44,10 +44,9 @@ WIDTH = 120
 # What a test is of, by its name; any other is a shift.
 TESTS = {"train": "trained on", "validation": "validation", IN_DISTRIBUTION: "in distribution"}
 HEADLINES = {
-    "rel_l2": "‖û − u‖₂ / ‖u‖₂ over the domain",
-    "rel_l1": "‖û − u‖₁ / ‖u‖₁ over the domain",
-    "grid_mae": "the mean absolute error of the pattern over the whole grid, which shrinks with the share of it that "
-    "domains cover",
+    "rel_l2": "the relative L2 error ‖û − u‖₂ / ‖u‖₂ over the domain",
+    "rel_l1": "the relative L1 error ‖û − u‖₁ / ‖u‖₁ over the domain",
+    "grid_mae": "the mean absolute error of the pattern over the whole grid; it shrinks with the coverage",
 }
 
 
@@ -68,7 +67,7 @@ def write_comparison(comparison: Comparison, places: Places) -> None:
 def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
     """Return the tables as a page; `pictures` have captions by the names of their files."""
     config, records = comparison.config, comparison.records
-    paragraphs = [f"# {config.name}", _describe(config)]
+    paragraphs = [f"# {config.name}", *_describe(config)]
     if comparison.unfinished:
         paragraphs.append(f"**Not finished**: {_list_unfinished(comparison)}.")
     for column in list_columns(config):
@@ -110,7 +109,7 @@ def comparison_table(comparison: Comparison) -> "Table":
     rows = {column: list_rows(config, comparison.records, column) for column in rates}
     devices = list_devices(row for found in rows.values() for row in found)
     if len(devices) > 1:
-        table.caption = f"Costs are of different devices, and do not compare: {'; '.join(devices)}."
+        table.caption = f"Costs on different devices do not compare: {'; '.join(devices)}."
     for column in rates:
         for row in rows[column]:
             if column != SHARED and row.learning_rate == config.train_settings.learning_rate:
@@ -124,23 +123,34 @@ def comparison_table(comparison: Comparison) -> "Table":
     return table
 
 
-def _describe(config: ComparisonConfig) -> str:
+def _describe(config: ComparisonConfig) -> Iterator[str]:
     """Say what was compared, and how."""
-    data, train = config.data, config.train_settings
+    data, train, several = config.data, config.train_settings, len(config.seeds) > 1
     length = f"{train.epochs} epochs" if config.minutes is None else f"{config.minutes:g} minutes"
-    drawn = f"of the distribution `{data.shift}`" if data.shift else "of the paper's distribution"
-    cases = (
-        f"the cases of `{data.file}`" if data.file else f"{data.cases:,} cases {drawn} (seed {data.seed}, 80 % train)"
-    )
+    drawn = f"the distribution `{data.shift}`" if data.shift else "the paper's distribution"
     size = f" at {data.resolution} x {data.resolution} pixels" if data.resolution else ""
+    cases = (
+        f"the cases of `{config.problem}` in `{data.file}`"
+        if data.file
+        else f"{data.cases:,} cases of `{config.problem}`{size}, drawn from {drawn} (seed {data.seed}, 80 % train)"
+    )
     fewer = [f"{entry.label} on {entry.training_cases:,} of them" for entry in config.models if entry.training_cases]
-    return (
-        f"Written by `disol compare`. All models were trained on {cases} of `{config.problem}`{size}, conventions "
-        f"`{config.conventions}`, by the recipe `{config.recipe}` ({train.optimizer}, loss `{train.loss}`, batches of "
-        f"{train.batch_size}) for {length}, with {len(config.seeds)} seed{'s' if len(config.seeds) > 1 else ''}"
-        f"{''.join(f'; {each}' for each in fewer)}. The model with the best validation loss is kept and measured. "
-        f"Errors are means over cases ± their standard deviation over cases; where there are several seeds, that of "
-        f"the means over seeds is in brackets. Bold is the smallest mean of a column, of models that predict all cases."
+    yield (
+        f"This page is written by `disol compare`. All models were trained on {cases}, with the conventions "
+        f"`{config.conventions}`{''.join(f'; {each}' for each in fewer)}. They were trained by the recipe "
+        f"`{config.recipe}` ({train.optimizer}, loss `{train.loss}`, batch size {train.batch_size}) for {length}, with "
+        f"{len(config.seeds)} seed{'s' if several else ''}. Of each run, the model with the best validation loss was "
+        "kept and evaluated."
+    )
+    yield (
+        "The tables of errors have a column for each test: cases that the models were trained on, new cases of the "
+        "paper's distribution (in distribution), and cases under the shift that is named. Coverage is the mean share "
+        "of the grid that the domains of a test cover."
+    )
+    seeds = "; in square brackets is the standard deviation of these means over seeds" if several else ""
+    yield (
+        f"A cell gives the mean error over cases ± its standard deviation over cases{seeds}. Bold is the smallest mean "
+        "of a column, among the models that predict all of its cases."
     )
 
 
@@ -152,7 +162,7 @@ def _error_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str
     for name in config.tests:
         shifts = list(dict.fromkeys(shift for row in rows if row.tests for shift in row.tests[name].shifts))
         if shifts:
-            yield f"`rel_l2` of {_name_test(name)}, one by one:"
+            yield f"`rel_l2` of {_name_test(name)}, shape by shape:"
             known = [row for row in rows if row.tests and row.tests[name].shifts]
             columns = []
             for shift in shifts:
@@ -188,9 +198,10 @@ def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]
     devices, batch_size = list_devices(rows), next(iter(rows[0].records.values())).batch_size
     where = f"on one {devices[0]}" if len(devices) == 1 else "on several devices, which do not compare"
     yield (
-        f"Sizes, with a complex weight counted once and as two real numbers, and costs {where}: seconds with loading "
-        f"and compiling, cases per second while training, and the time of a prediction for one case of a batch of "
-        f"{batch_size}, in eager float32:"
+        f"Sizes of the networks, and costs {where}: *parameters* counts a complex weight once, *real numbers* counts "
+        "it twice; *trained on* is the number of cases; *seconds* are those of a whole run, loading and compiling "
+        "included; *cases/s* is the speed of training; *µs per prediction* is the time for one case in a batch of "
+        f"{batch_size}, in eager float32."
     )
     heading = ["model", "parameters", "real numbers", "trained on", "epochs", "seconds", "cases/s", "µs per prediction"]
     heading += [] if len(devices) == 1 else ["device"]
@@ -208,11 +219,11 @@ def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]
         lines.append([row.label, *sizes, *times, predicts, *device])
     yield _table(heading, lines)
     yield (
-        "What the validation curves tell, medians over seeds: the best loss (`grid_mae`) and its epoch, the epochs to "
-        f"{config.report.threshold:g}, the area under the curve, and the share by which the best loss fell in the last "
-        f"{LAST_SHARE:.0%} of the epochs. A curve has flattened if that is less than {STILL_FALLING:.0%}; a learning "
-        "rate that ends at zero flattens every curve, so that this tells what the end of the schedule gained, not what "
-        "more epochs would:"
+        "What the validation curves show, as medians over seeds: the best loss (`grid_mae`) and its epoch, the number "
+        f"of epochs until the loss reaches {config.report.threshold:g}, the area under the curve, and the *final "
+        f"fall*, the share by which the best loss fell in the last {LAST_SHARE:.0%} of the epochs. A curve counts as "
+        f"flattened if its final fall is below {STILL_FALLING:.0%}. A learning rate that ends at zero flattens every "
+        "curve, so the final fall shows what the end of the schedule gained, not what more epochs would gain."
     )
     heading = ["model", "learning rate", "best loss", "at epoch", f"epochs to {config.report.threshold:g}", "area"]
     lines = []
@@ -231,7 +242,7 @@ def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]
         else:
             line += ["diverged", "", "", "", "", ""]
         lines.append(line)
-    yield _table([*heading, "fell at last", "flattened"], lines)
+    yield _table([*heading, "final fall", "flattened"], lines)
 
 
 def _probe_table(comparison: Comparison) -> Iterator[str]:
@@ -242,8 +253,9 @@ def _probe_table(comparison: Comparison) -> Iterator[str]:
         return
     yield "## Probes"
     yield (
-        f"Validation loss by learning rate, the best of {config.probes.epochs} epochs with a schedule of that length; "
-        "the smallest decides. A model whose rate is that of the recipe has the same runs in both columns."
+        "Probes are short runs that find the learning rate of each model. The table gives their best validation loss "
+        f"in {config.probes.epochs} epochs, with a schedule of that length; the learning rate with the smallest loss "
+        "is taken. If that is the learning rate of the recipe, both sections above show the same runs of the model."
     )
     lines = []
     for entry in config.models:
@@ -266,10 +278,11 @@ def _difference_tables(comparison: Comparison) -> Iterator[str]:
     first = next(row.label for row in rows)
     yield "## Over runs"
     yield (
-        "Medians and quartiles over runs with different seeds; p by the Mann-Whitney U test (two-sided); effect is "
-        f"Cliff's delta, 1 if every run of {first} has a smaller value, −1 if every one has a larger value. Times are "
-        "those of the runs as they were made, and compared only if all were made on one device with as many runs side "
-        "by side. Errors of tests are those at the end of the runs."
+        f"Each table compares {first} with another model over runs with different seeds. It gives medians, with "
+        "quartiles in brackets; p, by the two-sided Mann-Whitney U test; and the effect, Cliff's delta, which is 1 if "
+        f"every run of {first} has a smaller value and −1 if every one has a larger value. Times are those measured "
+        "during the runs; they are compared only if all runs were made on the same device with the same number of runs "
+        "side by side. Test errors are those of the finished runs."
     )
     for other, differences in found.items():
         lines = [
