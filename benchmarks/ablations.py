@@ -1,4 +1,4 @@
-"""The ablation study: what each part of the network and of the recipe is worth, in equal training time.
+"""The ablation study: what each part of the network and of the recipe is worth, at equal training time.
 
     python benchmarks/ablations.py --data train.h5 --tests id.h5 all.h5 shapes.h5 --out study
     python benchmarks/ablations.py --data train.h5 --tests id.h5 all.h5 shapes.h5 --out study --budget 540 --jobs 2
@@ -6,12 +6,12 @@
     python benchmarks/ablations.py --out study --list
     python benchmarks/ablations.py --out study --write docs/benchmarks/ablations.md
 
-A finished run has a JSON in `--out` and is not repeated, so a study can be spread over several commands; an unfinished
-one goes on where it was. Runs come seed after seed, so that a short study has every variant before any has two seeds.
+A finished run has a JSON file in `--out` and is not repeated, so a study can be spread over several commands. An
+unfinished run is resumed. Runs are ordered by seed: every variant has one seed before any has two.
 
 One small network does not fill a large GPU. Once a variant has a seed that trained alone, `--together` trains its other
-seeds beside each other, each for as many epochs as that one: the same training, sooner. (NVIDIA's MPS lets processes
-compute at the same time; without it they take turns, which gains little.)
+seeds beside each other, each for as many epochs as that one. That is the same training in less time. (It needs NVIDIA's
+MPS, by which processes compute at the same time. Without it they take turns, which gains little.)
 """
 
 import argparse
@@ -40,7 +40,7 @@ class Task(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The name of its files, without a suffix."""
         return file_of(self.variant, self.seed)
 
 
@@ -57,10 +57,10 @@ def missing(options: argparse.Namespace) -> list[Task]:
 
 @dataclass
 class Study:
-    """Runs that are under way.
+    """Runs in progress.
 
-    ends       when each of them will be done, as far as is known; they train one after the other
-    earliest   when each would be done if it never had to wait
+    ends       when each of them is expected to end; they train one after the other
+    earliest   when each would end if it never had to wait
     """
 
     options: argparse.Namespace
@@ -71,17 +71,17 @@ class Study:
     failed: list[Task] = field(default_factory=list)
 
     def end_of_next(self) -> float:
-        """Return when a run that starts now will be done."""
+        """Return when a run that starts now is expected to end."""
         turn = max([time.monotonic() + self.options.preparation, *self.ends.values()])
         return turn + self.seconds_of_turn
 
     @property
     def seconds_of_turn(self) -> float:
-        """How long a run keeps the others waiting."""
+        """How long a run keeps the others waiting, in seconds."""
         return 60 * self.options.minutes + CLOSING
 
     def has_time(self) -> bool:
-        """Tell whether a run that starts now ends within the budget."""
+        """Return whether a run that starts now is expected to end within the budget."""
         budget = self.options.budget
         return budget is None or self.end_of_next() <= self.started + budget
 
@@ -104,7 +104,7 @@ class Study:
             )
 
     def collect(self) -> None:
-        """Take note of the runs that have ended."""
+        """Record the runs that have ended."""
         for task, process in list(self.running.items()):
             if process.poll() is None:
                 continue
@@ -119,7 +119,7 @@ class Study:
                 print(f"{task.name} done, {time.monotonic() - self.started:.0f} s", flush=True)
 
     def go(self) -> None:
-        """Do the missing runs, as many as the budget allows; whatever happens, none is left behind."""
+        """Do as many of the missing runs as the budget allows; on any exit, terminate those in progress."""
         waiting = missing(self.options)
         try:
             while self.running or (waiting and self.has_time()):
@@ -135,11 +135,11 @@ class Study:
 
 
 def epochs_alone(variant: str, options: argparse.Namespace) -> int:
-    """Return how many epochs the first seed of a variant trained that had the device for itself."""
+    """Return the epochs of the first run of a variant that had the device for itself."""
     for result in read_results(options.out):
         if result["variant"] == variant and result["alone"]:
             return int(result["epochs"])
-    raise ValueError(f"--together needs a finished run of {variant!r} in {options.out}, to train as many epochs.")
+    raise ValueError(f"--together needs a finished run of {variant!r} in {options.out}, to train for as many epochs.")
 
 
 def require_same(results: list[Result], options: argparse.Namespace) -> None:
@@ -154,7 +154,7 @@ def require_same(results: list[Result], options: argparse.Namespace) -> None:
 
 
 def listing(options: argparse.Namespace) -> str:
-    """Show which runs are done, begun and missing."""
+    """List which runs are done, begun and missing."""
     rows = []
     for variant in options.only or VARIANTS:
         states = []
@@ -169,22 +169,22 @@ def listing(options: argparse.Namespace) -> str:
 def read_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="cases to train on; without them nothing is trained")
+    parser.add_argument("--data", type=Path, help="cases to train on; without this option nothing is trained")
     parser.add_argument("--tests", nargs="+", type=Path, default=[], help="test files, in distribution first")
     parser.add_argument("--out", type=Path, required=True, help="folder of the study")
-    parser.add_argument("--minutes", type=float, default=3.0, help="of training for each run, preparation excluded")
+    parser.add_argument("--minutes", type=float, default=3.0, help="training time of each run, without preparation")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), metavar="NAME", help=", ".join(VARIANTS))
-    parser.add_argument("--jobs", type=int, default=1, help="runs under way at once; one trains, the others prepare")
-    parser.add_argument("--together", type=int, help="runs that train at once, for the epochs of one that was alone")
-    parser.add_argument("--budget", type=float, help="seconds; start no run that would end later")
+    parser.add_argument("--jobs", type=int, default=1, help="runs in progress at once; one trains, the others prepare")
+    parser.add_argument("--together", type=int, help="runs that train at once, each for the epochs of one alone")
+    parser.add_argument("--budget", type=float, help="in seconds; no run is started that would end later")
     parser.add_argument(
-        "--preparation", type=float, default=120.0, help="seconds a run takes before it trains, at most"
+        "--preparation", type=float, default=120.0, help="most seconds from the start of a run to its training"
     )
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--set", nargs="*", default=[], help="settings of every variant, as in model.width=16")
-    parser.add_argument("--list", action="store_true", help="show which runs are missing, and do nothing")
-    parser.add_argument("--write", type=Path, help="where to write the page; its picture goes to ../images beside it")
+    parser.add_argument("--set", nargs="*", default=[], help="settings for all variants, as in model.width=16")
+    parser.add_argument("--list", action="store_true", help="show which runs are missing, and exit")
+    parser.add_argument("--write", type=Path, help="where to write the page; its picture goes to ../images")
     options = parser.parse_args()
     if options.data is not None and not options.tests:
         parser.error("--data needs --tests, the files to measure the runs on.")
@@ -193,7 +193,7 @@ def read_options() -> argparse.Namespace:
             parser.error(f"--{name} must be at least 1, got {getattr(options, name)}.")
     if options.together is not None:
         if options.budget is not None:
-            parser.error("--budget is for runs of known length, --together is not.")
+            parser.error("--budget needs runs of known length, so it cannot be combined with --together.")
         options.jobs = options.together
     return options
 
@@ -207,9 +207,9 @@ def main() -> None:
     failed: list[Task] = []
     if options.data is not None:
         require_same(read_results(options.out), options)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit ends the runs, too
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit also ends the runs
         for task in missing(options) if options.together else []:
-            epochs_alone(task.variant, options)  # none is missing half-way
+            epochs_alone(task.variant, options)  # raises before anything is started
         study = Study(options)
         study.go()
         failed = study.failed

@@ -1,4 +1,4 @@
-"""The page of the ablation study: tables, verdicts and a picture, all from the results of its runs."""
+"""The page of the ablation study: tables, verdicts and a picture, made from the results of its runs."""
 
 import json
 import math
@@ -22,7 +22,7 @@ Column = tuple[str, str]  # a test file and a metric
 
 
 def read_results(out: Path) -> list[Result]:
-    """Read the results of the finished runs; those of earlier versions do not say that they trained alone, but did."""
+    """Read the results of the finished runs; without an entry `alone`, as in earlier versions, a run trained alone."""
     return [{"alone": True, **json.loads(path.read_text())} for path in sorted(out.glob("*-seed*.json"))]
 
 
@@ -33,7 +33,7 @@ def of_variants(results: list[Result]) -> dict[str, list[Result]]:
 
 
 def columns_of(results: list[Result]) -> list[Column]:
-    """Return what is compared: rel_l2 on every test file, grid_mae on the first."""
+    """Return the errors to compare: rel_l2 on every test file, grid_mae on the first."""
     tests = list(results[0]["tests"])
     return [*((test, "rel_l2") for test in tests), (tests[0], "grid_mae")]
 
@@ -45,7 +45,7 @@ def values_of(own: list[Result], column: Column) -> list[float]:
 
 
 def told_names(variants: dict[str, list[Result]]) -> dict[str, str]:
-    """Name the variants, with their numbers of seeds where these differ."""
+    """Name the variants, with their numbers of seeds if these differ."""
     counts = {name: len(own) for name, own in variants.items()}
     if len(set(counts.values())) == 1:
         return {name: name for name in counts}
@@ -64,7 +64,7 @@ def spread(values: list[float]) -> str:
 
 
 def verdict(own: list[float], base: list[float]) -> str:
-    """Compare the errors of the seeds: all of them below all others is better, all above is worse."""
+    """Compare the errors of the seeds: better if all are below those of the base, worse if all are above."""
     if min(len(own), len(base)) < FEWEST_SEEDS:
         return UNKNOWN
     if max(own) < min(base):
@@ -73,7 +73,7 @@ def verdict(own: list[float], base: list[float]) -> str:
 
 
 def change(own: list[float], base: list[float]) -> str:
-    """Write by how much the mean differs from that of the base, and what that means."""
+    """Write by how much the mean differs from that of the base, and the verdict."""
     return f"{100 * (statistics.mean(own) / statistics.mean(base) - 1):+.1f} %, {verdict(own, base)}"
 
 
@@ -117,14 +117,14 @@ def findings(variants: dict[str, list[Result]], columns: list[Column]) -> str:
         sentences.append(f"{kind.capitalize()} than the base: {listed or 'none'}.")
     undecided = [name for name, of in verdicts.items() if set(of.values()) == {EQUAL}]
     unknown = [name for name, of in verdicts.items() if UNKNOWN in of.values()]
-    sentences.append(f"No difference from the base beyond the seeds: {', '.join(undecided) or 'none'}.")
+    sentences.append(f"Not distinguishable from the base: {', '.join(undecided) or 'none'}.")
     if unknown:
         sentences.append(f"Too few seeds for a verdict: {', '.join(unknown)}.")
-    return " ".join(sentences)
+    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 def chance(variants: dict[str, list[Result]]) -> str:
-    """Say how often a verdict is wrong, at most: where the variant has the fewest seeds that give one."""
+    """Say how often a verdict is wrong at most, which is for the variant with the fewest seeds that give one."""
     base = len(variants[BASE])
     others = [len(own) for name, own in variants.items() if name != BASE and len(own) >= FEWEST_SEEDS]
     if base < FEWEST_SEEDS or not others:
@@ -132,20 +132,21 @@ def chance(variants: dict[str, list[Result]]) -> str:
     wrong = 2 / math.comb(base + min(others), base)
     return (
         "A variant is `better` in a column if the errors of all its seeds are below those of all seeds of the base, "
-        f"`worse` if all are above. Of two variants that are equally good, {base} and {min(others)} seeds or more are "
-        f"told apart by chance in at most {100 * wrong:.0f} % of all comparisons, and the columns of a row come from "
-        "the same runs: a verdict whose change is no larger than the spread of the base is a hint, not a finding."
+        f"`worse` if all are above. If two variants are equally good, {base} and {min(others)} seeds or more are told "
+        f"apart by chance in at most {100 * wrong:.0f} % of all comparisons. The columns of a row come from the same "
+        "runs, so their verdicts are not independent. Take a verdict whose change is no larger than the spread of the "
+        "base as a hint, not as a finding."
     )
 
 
 def measured_time(results: list[Result]) -> str:
-    """Write how long the runs did train."""
+    """Write how long the runs trained."""
     seconds = [result["training_seconds"] for result in results if result["training_seconds"] is not None]
     return f" (measured: {min(seconds):.1f} to {max(seconds):.1f} s)" if seconds else ""
 
 
 def sharing(variants: dict[str, list[Result]]) -> str:
-    """Tell of the runs that trained beside each other, if there are any."""
+    """Describe the runs that trained beside each other, if there are any."""
     alone = {name: [result["seed"] for result in own if result["alone"]] for name, own in variants.items()}
     shared = sum(len(own) for own in variants.values()) - sum(map(len, alone.values()))
     if not shared:
@@ -156,8 +157,8 @@ def sharing(variants: dict[str, list[Result]]) -> str:
         runs = "; ".join(f"{name}, seed {' and '.join(map(str, seeds))}" for name, seeds in alone.items() if seeds)
         told = f"That is how these were trained: {runs or 'none'}. The other {shared} runs"
     return (
-        f" {told} trained beside each other on the same GPU, each for as many epochs as the seed of its variant that "
-        "was alone. Cases/s are those alone."
+        f" {told} trained beside each other on the same GPU, each for as many epochs as the run of its variant that "
+        "trained alone. Cases/s are those of runs that trained alone."
     )
 
 
@@ -192,22 +193,25 @@ def page(results: list[Result], write: Path | None) -> list[str]:
         with written_whole(write.parent / PICTURE) as path:
             draw(variants, columns).savefig(path, dpi=130)
     tests = ", ".join(f"{test['cases']} {NAMES.get(name, name)}" for name, test in first["tests"].items())
-    everywhere = f" Every variant has {' '.join(first['set'])}." if first["set"] else ""
+    everywhere = f" All variants are also trained with {' '.join(first['set'])}." if first["set"] else ""
     data = first["data"]
     compared = BASE in variants and len(variants) > 1
     return [
         "# Ablations",
-        f"Written by `python benchmarks/ablations.py --minutes {first['minutes']:g}`. {data['problem'].capitalize()} "
-        f"with the conventions `{data['conventions']}`, trained on a file of {data['cases']} cases, recipe `fast` "
-        "by AdamW and absolute errors and the published network but for what is named."
-        f"{everywhere} Every run trains for {60 * first['minutes']:g} s{measured_time(results)}, validation included, "
-        "loading and compiling not, while no other run trains: a variant that is slower sees fewer cases."
-        f"{sharing(variants)} Tested on other seeds of "
-        f"the generator: {tests}. Errors are means over cases; each cell is the mean over the seeds of training, with "
-        "the smallest and the largest.",
+        f"Written by `python benchmarks/ablations.py --minutes {first['minutes']:g}`.",
+        "What is each part of the network and of the recipe worth, in equal training time? The base is the published "
+        "network, trained by the recipe `fast` but with AdamW and absolute errors. Every variant changes the settings "
+        f"listed beside it and nothing else.{everywhere}",
+        f"- **Training:** {data['problem'].capitalize()} with the conventions `{data['conventions']}`, a file of "
+        f"{data['cases']} cases. Every run trains for {60 * first['minutes']:g} s{measured_time(results)} while no "
+        f"other run trains. This includes validation, but not loading and compiling.{sharing(variants)} A slower "
+        "variant sees fewer cases in the same time.\n"
+        f"- **Tests:** cases of other seeds of the generator: {tests}.\n"
+        "- **Errors** are means over cases. Each cell is the mean over the training seeds, with the smallest and the "
+        "largest value in brackets.",
         f"Machine: {' and '.join(sorted({result['machine'] for result in results}))}.",
         values_table(variants, columns),
         *([changes_table(variants, columns), findings(variants, columns), chance(variants)] if compared else []),
         f"![Mean errors of every seed]({PICTURE})",
-        "*One dot for every seed, a line at their mean; the band is the spread of the base.*",
+        "*One dot per seed, with a line at the mean. The band is the spread of the base.*",
     ]

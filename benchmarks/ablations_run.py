@@ -1,10 +1,10 @@
 """One run of the ablation study: train one variant for a given time, then measure it on the test files.
 
-The time is that of training alone. Loading and compiling take longer for some variants than for others, and less for
-the second seed of a variant, so the clock's limit is put off by all that comes before the first step. Several runs can
-be under way at once, but only one at a time has its turn to train: the others load and compile meanwhile, and wait.
+Only training counts. Loading and compiling take longer for some variants than for others, and less for the second seed
+of a variant, so the clock's limit is extended by the time before the first step. Several runs can be in progress, but
+only one at a time trains: the others load and compile, and then wait for their turn.
 
-A run that is given epochs instead trains beside others, where no clock would be fair.
+A run with `--epochs` instead trains beside others, where a limit on time would not be fair.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from disol.training.clock import Clock
 from report import processor
 
 BASE = "base"
-SHARED = ("train.optimizer=adamw", "train.loss=grid-l1")  # of all variants that do not say otherwise
+SHARED = ("train.optimizer=adamw", "train.loss=grid-l1")  # of all variants, unless they set something else
 VARIANTS: dict[str, tuple[str, ...]] = {
     BASE: (),
     "mask-skip routing": ("model.mask_skip_routing=true",),
@@ -46,15 +46,15 @@ METRICS = ("rel_l2", "grid_mae")
 
 
 class TurnClock(Clock):
-    """A clock whose limit is for training alone, and that waits for its turn before it starts to count."""
+    """A clock whose limit covers training only, and that waits for its turn before it starts to count."""
 
     turn: ClassVar[IO[str]]
     last: ClassVar["TurnClock | None"] = None
 
     def ready(self) -> None:
-        """Wait, do not count that, and put the limit off by the preparation."""
+        """Wait without counting, then extend the limit by the time of preparation."""
         asked = self.read()
-        fcntl.flock(self.turn, fcntl.LOCK_EX)  # given back when this process ends
+        fcntl.flock(self.turn, fcntl.LOCK_EX)  # released when this process ends
         self.started += self.read() - asked
         super().ready()
         assert self.limit is not None
@@ -90,7 +90,7 @@ def result_of(options: argparse.Namespace, folder: Path, seconds: float, validat
         "parameters": count_parameters(load_checkpoint(folder).network),
         "epochs": len(history),
         "cases_per_second": statistics.median(record.cases_per_second for record in history),
-        # Unknown for a run that shared its GPU, and for one that was finished before, but not measured.
+        # Unknown for a run that shared its GPU, and for one that had finished training before this process.
         "training_seconds": seconds - clock.prepared if clock else None,
         "preparation_seconds": clock.prepared if clock else None,
         "validation_loss": validation_loss,
@@ -107,9 +107,9 @@ def main() -> None:
     parser.add_argument("--tests", required=True, nargs="+", type=Path)
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--minutes", required=True, type=float)
-    parser.add_argument("--epochs", type=int, help="to train beside other runs, instead of so many minutes alone")
+    parser.add_argument("--epochs", type=int, help="train so many epochs beside other runs, instead of --minutes alone")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--set", nargs="*", default=[], help="settings of every variant")
+    parser.add_argument("--set", nargs="*", default=[], help="settings for all variants")
     options = parser.parse_args()
     name = file_of(options.variant, options.seed)
     folder = options.out / name

@@ -1,15 +1,16 @@
-"""How the amplitude u_lim = max |U| is found without solving: by a learned regressor, or from a pattern and the system.
+"""Find the amplitude u_lim = max |U| without solving: by a trained regressor, or from a pattern and the system.
 
     python benchmarks/amplitude.py --model poisson --regressor runs/amplitude --tests id.h5 all.h5 shapes.h5
-    python benchmarks/amplitude.py --data train.h5 --minutes 3 ...     trains the regressor first, if it is not there
+    python benchmarks/amplitude.py --data train.h5 --minutes 3 ...     train the regressor first, if there is none
 
-All three ways see the same cases, drawn again from what the test files say about themselves. They are
+All three ways get the same cases, which are drawn again by the settings stored in the test files:
 
     regressor      ln u_lim by the DiSOL backbone with a scalar output
-    energy         a = (p · b) / (p · A p) for the predicted pattern p, put on the nodes: the multiple of least energy
+    energy         a = (p · b) / (p · A p) for the predicted pattern p at the nodes: the multiple of least energy
     V-cycle        the same after one multigrid V-cycle, which smooths what the energy weighs most
 
-`model.verify` solves the system instead, so its amplitudes have no error; this tells what cheaper ways would have.
+`model.verify` solves the system instead, so its amplitudes have no error. This script measures the errors of cheaper
+ways.
 """
 
 import argparse
@@ -42,7 +43,7 @@ CASES_AT_ONCE = 64
 
 
 def trained_regressor(options: argparse.Namespace) -> Path:
-    """Return the folder of the regressor, trained now if it is not there yet."""
+    """Return the folder of the regressor; train it if there is no finished run."""
     folder: Path = options.regressor
     if not (folder / CARD).exists() or (folder / LAST).exists():
         if options.data is None:
@@ -128,26 +129,26 @@ def rows_of(file: FileEvaluation, errors: dict[str, Summary]) -> list[list[str]]
 
 
 def findings(measured: dict[str, dict[str, Summary]]) -> str:
-    """Say which way has the smallest median error on each file, and by how much."""
-    told = []
+    """Say which way has the smallest median error on each file, and how much larger the others are."""
+    lines = []
     for name, errors in measured.items():
         best, *others = sorted(errors, key=lambda way: errors[way].median)
-        times = " and ".join(f"{errors[way].median / errors[best].median:.3g} times for {way}" for way in others)
-        told.append(f"{NAMES.get(name, name)}, {best} ({100 * errors[best].median:.2g} %; {times})")
-    return f"The smallest median error has: {'; '.join(told)}."
+        times = ", ".join(f"{errors[way].median / errors[best].median:.3g} times that for `{way}`" for way in others)
+        lines.append(f"- {NAMES.get(name, name)}: `{best}`, {100 * errors[best].median:.2g} %; {times}")
+    return "\n".join(["The smallest median errors:", "", *lines])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="that predicts patterns: a name, or the folder of a run")
+    parser.add_argument("--model", required=True, help="predicts patterns: a name, or the folder of a run")
     parser.add_argument("--regressor", required=True, type=Path, help="folder of a run of disol-amplitude")
     parser.add_argument("--tests", required=True, nargs="+", type=Path)
-    parser.add_argument("--data", type=Path, help="cases to train the regressor on, if its folder holds none")
-    parser.add_argument("--minutes", type=float, default=3.0, help="to train it")
-    parser.add_argument("--set", nargs="*", default=[], help="settings to train it with, as in train.batch_size=64")
-    parser.add_argument("--cases", type=int, default=300, help="of each file, from the first on")
+    parser.add_argument("--data", type=Path, help="cases to train the regressor on, if its folder has no finished run")
+    parser.add_argument("--minutes", type=float, default=3.0, help="to train the regressor")
+    parser.add_argument("--set", nargs="*", default=[], help="settings of its training, as in train.batch_size=64")
+    parser.add_argument("--cases", type=int, default=300, help="the first cases of each file")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--write", type=Path, help="where to write the page; its picture goes to ../images beside it")
+    parser.add_argument("--write", type=Path, help="where to write the page; its picture goes to ../images")
     options = parser.parse_args()
     regressor = trained_regressor(options)
     model = disol.load(options.model, device=options.device)
@@ -166,18 +167,20 @@ def main() -> None:
     publish(
         [
             "# Amplitudes",
-            f"Written by `python benchmarks/amplitude.py --cases {options.cases}`. Relative errors of u_lim = max |U| "
-            f"of {model.problem} with the conventions `{model.conventions}`. `{REGRESSOR}` is the DiSOL backbone with "
-            f"a scalar output ({size:,} parameters), trained on ln u_lim; `{ENERGY}` is the multiple of the predicted "
-            f"pattern that has the least energy, (p · b) / (p · A p), and `{CYCLE}` that after a multigrid V-cycle. "
-            "The last two know the equation, the first has learned it. `model.verify` solves the system instead, so "
-            "that its amplitudes have no error.",
+            f"Written by `python benchmarks/amplitude.py --cases {options.cases}`.",
+            f"Three ways to find the amplitude u_lim = max |U| of a case without solving it, for {model.problem} with "
+            f"the conventions `{model.conventions}`:",
+            f"- `{REGRESSOR}`: the DiSOL backbone with a scalar output ({size:,} parameters), trained on ln u_lim\n"
+            f"- `{ENERGY}`: the multiple of the predicted pattern p that has the least energy, (p · b) / (p · A p)\n"
+            f"- `{CYCLE}`: the same after one multigrid V-cycle",
+            "The last two use the equation; the regressor has to learn it. `model.verify` solves the system, so its "
+            "amplitudes have no error. The table lists relative errors of u_lim.",
             f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
-            table(["cases", "number", "amplitude by", "median", "mean", "p95", "correlation of ln u_lim"], rows),
+            table(["kind of cases", "cases", "amplitude by", "median", "mean", "p95", "correlation of ln u_lim"], rows),
             findings(measured),
             f"Mean squared error of the regressor's ln u_lim: {logarithmic}.",
             f"![Predicted against true amplitudes]({PICTURE})",
-            "*The regressor's ln u_lim against the true one, a dot for each case.*",
+            "*ln u_lim as the regressor predicts it, against the true value. One dot per case.*",
         ],
         options.write,
     )

@@ -1,16 +1,16 @@
-"""What a batch costs from NumPy to NumPy, beside solver and network alone: `solve_exact`, `predict`, `verify`.
+"""Time `solve_exact`, `predict` and `verify` on batches from NumPy to NumPy, beside solver and network alone.
 
     python benchmarks/batches.py --out docs/benchmarks/batches.json --write docs/benchmarks/batches.md
     python benchmarks/batches.py --device cpu --cases 1 32 --out docs/benchmarks/batches.json
     python benchmarks/batches.py --problems poisson elasticity --engines torch
 
-One device, one process, everything timed one after the other. What `--out` holds of this machine already is not
-measured again, and all of it is on the page: it can be stopped at any time. Compiling takes longest; a run with
-`--seconds 0` and another `--out` does it beforehand.
+Everything runs in one process on one device, one after the other. Results of this machine that are in `--out` already
+are not measured again, so the script can be stopped at any time; the page shows all of them. Compiling takes longest: a
+run with `--seconds 0` and another `--out` does it beforehand.
 
-An eighth of the cases of a batch is drawn, and turned and mirrored by the eight symmetries of the square: no two are
-equal, for the exact solver computes equal boxes once and would gain from copies. Sources are sampled to arrays, one
-value per pixel.
+An eighth of the cases of a batch is drawn; the others are rotated and mirrored copies, by the eight symmetries of the
+square. No two are equal, because the exact solver computes equal boxes only once and would gain from copies. Sources
+are sampled to arrays, one value per pixel.
 """
 
 import argparse
@@ -47,14 +47,14 @@ SEED = 5
 SOLVER, EXACT, EXACT_ON_CPU = "exact solver alone", "solve_exact", "solve_exact on the CPU"
 PATTERN, PLACED, PREDICTED, VERIFIED = "predict_pattern", "predict on the device", "predict", "verify"
 PRECISIONS = {"torch": "float32", "compiled": "bfloat16", "onnx": "float32"}
-ENGINES = {"cuda": ["torch", "compiled"], "cpu": ["torch", "onnx"]}  # the usual one, and the fastest
+ENGINES = {"cuda": ["torch", "compiled"], "cpu": ["torch", "onnx"]}  # the default, and the fastest
 Run = Callable[[], object]
 Row = dict[str, Any]
 Machines = dict[str, list[Row]]
 
 
 def draw_arrays(problem: str, cases: int, resolution: int | None) -> dict[str, Any]:
-    """Draw cases and their turned and mirrored copies, as a user gives them: arrays by name."""
+    """Draw cases, and rotate and mirror them; return them as a user gives them: arrays by name."""
     drawn = [
         disol.draw(problem, SEED, index, resolution=resolution, conventions="paper") for index in range(-(-cases // 8))
     ]
@@ -68,7 +68,7 @@ def draw_arrays(problem: str, cases: int, resolution: int | None) -> dict[str, A
 
 
 def solver_run(case: Case, device: torch.device) -> Run:
-    """Return the solution of systems that are on the device already, checks of it included."""
+    """Return a run that solves systems on the device and checks the solutions."""
     system, frames = case.on(device).system(), case.problem.frames(case.times)
     operator, loads = from_system(system, device)
     if frames.steps is None:
@@ -100,7 +100,7 @@ def list_runs(problem: str, arrays: dict[str, Any], device: torch.device, engine
 
 
 def seconds_of(run: Run, device: torch.device, budget: float) -> tuple[float, float]:
-    """Return the time of the first call, and the median of as many more as a budget allows, two at least."""
+    """Return the time of the first call, and the median of as many more as the budget allows, at least two."""
 
     def duration() -> float:
         started = time.perf_counter()
@@ -110,21 +110,21 @@ def seconds_of(run: Run, device: torch.device, budget: float) -> tuple[float, fl
         return time.perf_counter() - started
 
     first, times = duration(), list[float]()
-    duration()  # memory is asked for, and clocks rise
+    duration()  # warm-up: memory is allocated, and clock rates rise
     while len(times) < 2 or (sum(times) < budget and len(times) < 20):
         times.append(duration())
     return first, statistics.median(times)
 
 
 def name_batches(problem: str) -> dict[str, tuple[float, ...] | None]:
-    """Name what is asked of a batch, with the times of a transient problem."""
+    """Name the rows of a problem, with the times that are asked for if it is transient."""
     if not disol.PROBLEMS[problem].times:
         return {problem: None}
     return {f"{problem} at {', '.join(f'{time:g}' for time in times)} s": times for times in TIMES}
 
 
 def measure(problem: str, cases: int, options: argparse.Namespace, device: torch.device) -> Iterator[list[Row]]:
-    """Time everything on a batch of a problem, and yield what was found for each choice of times."""
+    """Time everything on a batch of a problem, and yield the rows for each choice of times."""
     arrays = draw_arrays(problem, cases, options.resolution)
     for asked, times in name_batches(problem).items():
         rows = []
@@ -151,11 +151,11 @@ def times_table(rows: list[Row]) -> str:
 
 
 def payoff_table(machines: Machines) -> str:
-    """Write how many times as fast as an exact solution a prediction is, both in the fastest way of a machine."""
+    """Write how many times as fast as the exact solution a prediction is, each in the fastest way of a machine."""
     lines = []
     for machine, rows in machines.items():
         for (problem, cases), times in times_of(rows).items():
-            # One case is solved sooner by a processor than by a GPU.
+            # A CPU solves one case sooner than a GPU.
             rivals = {way: times[way] for way in (SOLVER, EXACT, EXACT_ON_CPU) if way in times}
             is_known = cases > 1 or EXACT_ON_CPU in times or not is_gpu(machine)
             cells = []
@@ -186,26 +186,38 @@ def times_of(rows: list[Row]) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def page(machines: Machines) -> list[str]:
-    """Write down what was measured, and how."""
+    """Write the page."""
     return [
         "# Batches",
-        "Written by `python benchmarks/batches.py`: what one case or a batch costs, solved exactly on pixels or "
-        "predicted by the shipped models. Medians, per case.",
+        "Written by `python benchmarks/batches.py`.",
+        "How long does a case take, alone or in a batch, when it is solved exactly on pixels and when it is predicted "
+        "by a shipped model? All times are medians per case.",
         "## Who pays",
-        "How many times as fast as an exact solution a prediction in physical units is; less than 1 is slower. Of both "
-        "the fastest way of the tables below counts; one case is solved sooner by the processor beside a GPU than by "
-        "the GPU, so that nothing is said where that was not measured. `on the device` predicts from what lies there "
-        "to fields that stay. `verified` is the prediction and the exact solution, so that the error is known, which "
-        "takes longer than the solution. Elasticity has no size without a solution.",
+        "How many times as fast as the exact solution is a prediction in physical units? Less than 1 means slower. "
+        "Both are taken in the fastest way that the tables below list for the machine:",
+        f"- *on the device*: `{PLACED}` against any exact way, `{SOLVER}` included. Inputs and results are on the "
+        "device.\n"
+        f"- *from NumPy to NumPy*: `{PREDICTED}` against `{EXACT}`.\n"
+        f"- *verified*: `{VERIFIED}` against `{EXACT}`. The error is then known, but `{VERIFIED}` solves the case too, "
+        "so it takes longer than the solution alone.",
+        "Displacements cannot be sized without a solution, so two columns are empty for elasticity. Single cases are "
+        "missing for machines with a GPU if the CPU beside it was not measured: it solves one case sooner than the "
+        "GPU.",
         payoff_table(machines),
         "## Times",
-        "The exact solver alone takes systems that lie on the device, in float64, and checks every solution; all else "
-        "is from NumPy arrays to NumPy arrays, with checks, discretisation and transfers. `predict_pattern` runs the "
-        "network on stacked channels, `predict` gives physical values, on the device from masks and sources that lie "
-        "there to fields that stay, `verify` predicts and solves exactly. `torch` is eager, in float32, `compiled` in "
-        "bfloat16, `onnx` ONNX Runtime in float32. An eighth of the cases is drawn, the others are these turned and "
-        "mirrored, so that no two are equal; masks are bool, sources float64, one value per pixel. Heat takes ten "
-        "steps of the solver, and of the network a prediction for each time and one for its size, at 2 s.",
+        "Two ways start and end on the device:",
+        f"- `{SOLVER}` solves systems in float64, and checks every solution.\n"
+        f"- `{PLACED}` takes masks and sources, and returns physical values.",
+        "All others go from NumPy arrays to NumPy arrays, with checks, discretisation and transfers:",
+        f"- `{EXACT}` returns the exact solution.\n"
+        f"- `{PATTERN}` runs the network on stacked channels.\n"
+        f"- `{PREDICTED}` returns physical values.\n"
+        f"- `{VERIFIED}` predicts and solves exactly.",
+        "Engines: `torch` is eager in float32, `compiled` is torch.compile in bfloat16, `onnx` is ONNX Runtime in "
+        "float32.",
+        "Cases: an eighth of a batch is drawn, and the others are rotated and mirrored copies, so that no two are "
+        "equal. Masks are bool; sources are float64 with one value per pixel. For heat, the solver takes ten steps. "
+        "The network makes one prediction for each time, and one at 2 s to find the size.",
         *(part for machine, rows in machines.items() for part in (f"{machine}:", times_table(rows))),
     ]
 
@@ -213,14 +225,12 @@ def page(machines: Machines) -> list[str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument(
-        "--engines", nargs="+", choices=list(PRECISIONS), help="the two that suit the device unless given"
-    )
-    parser.add_argument("--cases", type=int, nargs="+", help="at once, instead of those of each problem")
-    parser.add_argument("--resolution", type=int, help="the problem's own unless given")
+    parser.add_argument("--engines", nargs="+", choices=list(PRECISIONS), help="default: the two that suit the device")
+    parser.add_argument("--cases", type=int, nargs="+", help="sizes of the batches; default: those of each problem")
+    parser.add_argument("--resolution", type=int, help="default: that of the problem")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--seconds", type=float, default=1.0, help="to spend on each measurement, about")
-    parser.add_argument("--out", type=Path, help="a JSON file with what each machine took, which is continued")
+    parser.add_argument("--seconds", type=float, default=1.0, help="approximate time of each measurement")
+    parser.add_argument("--out", type=Path, help="a JSON file of results by machine, which is continued")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args(arguments)
     device = find_device(options.device)

@@ -1,10 +1,10 @@
-"""Rank cantilevers with a hole by how far they move, as a user would: by a network alone, and by exact solutions.
+"""Rank cantilevers with a hole by their largest displacement: by a network alone, and by exact solutions.
 
     python benchmarks/beams.py --beams 200
 
-Every beam is clamped at its left end and pulled downwards at the other; length, depth, and place and size of the hole
-differ. `predict` refuses displacements, since their sizes so found are too small: how much, and whether an order made
-of them would still be right, is measured here.
+Every beam is clamped at its left end and pulled downwards at the other. Beams differ in length and depth, and in the
+place and size of the hole. `predict` refuses elasticity, because displacements sized without a solution are too small.
+This script measures by how much, and whether they would still rank the beams correctly.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SIDE = 128
 
 
 def draw_beams(count: int, seed: int = 0) -> Iterator[disol.Case]:
-    """Draw beams of 23 to 60 pixels in depth and 80 to 112 in length."""
+    """Draw beams that are 23 to 60 pixels deep and 80 to 112 pixels long."""
     rng = np.random.default_rng(seed)
     row, column = np.mgrid[:SIDE, :SIDE]
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Independent references: rings meshed along their boundaries, solved by scikit-fem with biquadratic elements."""
+"""Independent references: rings with body-fitted meshes, solved by scikit-fem with biquadratic elements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from disol.grid import Grid
 
 YOUNG, RATIO = 1000.0, 0.3
 FIRST, SHEAR = YOUNG * RATIO / ((1 + RATIO) * (1 - 2 * RATIO)), YOUNG / (2 * (1 + RATIO))
-GRADING = 12.0  # how much shorter sides are at the ends of arcs, where solutions are singular
+GRADING = 12.0  # how many times shorter sides are at the ends of arcs, where solutions are singular
 
 
 @dataclass(frozen=True)
 class Ring:
-    """What lies between two star-shaped curves: r(t) = radius (1 + Σ a cos k t + b sin k t).
+    """The ring between two star-shaped curves r(t) = radius (1 + Σ a cos k t + b sin k t).
 
-    held   arcs of the outer curve, as fractions of its length from angle 0 on
+    held   arcs of the outer curve, as fractions of its length, counted from angle 0
     """
 
     name: str
@@ -55,7 +55,8 @@ class Ring:
     def mesh(self, around: int, across: int) -> tuple[skfem.MeshQuad2, Float[np.ndarray, " angle"]]:
         """Mesh the ring with curved elements, with vertices at the ends of arcs and shorter sides near them.
 
-        Vertices go around, row by row from the outer curve to the inner one; their angles are returned, too.
+        Vertices are numbered around the ring, row by row from the outer curve to the inner one. Also return the
+        angles of a row.
         """
         ends = np.sort(np.array([end % 1.0 for arc in self.held for end in arc]))
         gaps = np.diff(np.append(ends, ends[0] + 1))
@@ -100,9 +101,9 @@ def source(x: Float[np.ndarray, "..."], y: Float[np.ndarray, "..."]) -> Float[np
 
 
 def difference(ring: Ring, elastic_body: bool, sides: Sequence[int], around: int, across: int) -> list[float]:
-    """Return the relative L2 differences of solutions on several grids to the body-fitted one.
+    """Return the relative L2 differences between solutions on several grids and the body-fitted one.
 
-    Scalar: −Δu = f, 0 on the arcs. Elastic: held on the arcs, traction (1, −0.5) on the hole.
+    Scalar: −Δu = f with u = 0 on the arcs. Elastic: held on the arcs, traction (1, −0.5) on the hole.
     """
     mesh, angles = ring.mesh(around, across)
     element = skfem.ElementVector(skfem.ElementQuad2()) if elastic_body else skfem.ElementQuad2()

@@ -1,4 +1,4 @@
-"""A picture of errors against the width of pixels."""
+"""Draw errors against the width of a pixel."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from disol.viz.errors import COLOURS, QUIET
 
 
 def write_chart(errors: dict[str, dict[str, dict[int, float]]], path: Path) -> None:
-    """Draw errors by way, case and side of the grid: the first way solid, the second dashed, and slopes 1 and 2."""
+    """Draw errors by way, case and side of the grid: the first way solid, the second dashed; slopes 1 and 2 in grey."""
     figure = Figure(figsize=(8.4, 4.6), layout="constrained")
     axes = figure.subplots()
     cases = dict(zip(next(iter(errors.values())), COLOURS, strict=False))

@@ -1,7 +1,7 @@
-"""How far cut elements are from the PDE, and what they cost beside pixels.
+"""How accurate cut elements are, and how long they take compared with pixels.
 
-Known solutions on curved domains, rings against body-fitted meshes of another package, drawn domains against a grid
-four times finer, stress on the boundary, and the time of one case.
+They are compared with known solutions on curved domains, with body-fitted meshes of another package on rings, and on
+drawn domains with a grid four times finer. Also: stress on the boundary, and the time of one case.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def body_fitted(around: int, across: int) -> str:
 
 
 def drawn(index: int, is_elastic: bool, side: int) -> CutSystem:
-    """Discretise a drawn case, the same on every grid: a hole, arcs like those of the shift `all`, a random source."""
+    """Discretise a drawn case, the same on every grid: with a hole, arcs as by the shift `all`, and a random source."""
     rng = np.random.default_rng([21, index])
     region = Region.from_geometry(draw_geometry(rng, rng, hole_size=(0.2, 0.4)))
     if is_elastic:
@@ -90,7 +90,7 @@ def drawn_cases(count: int) -> str:
 
 
 def boundary_stress() -> str:
-    """Compare the stress of the cylinder at its boundary, as it is and recovered, with the exact one."""
+    """Compare the traction on the hole of the cylinder, of the element and recovered, with the exact one."""
     reference, rows = cylinder(), []
     for side in SIDES:
         system = discretise(reference.region, Grid(side, side), reference.form, reference.conditions)
@@ -101,11 +101,11 @@ def boundary_stress() -> str:
         recovered = boundary_flux(system, field)
         fitted = (recovered.traction + recovered.normal)[recovered.loop == 1]
         rows.append([str(side), *(f"{100 * np.abs(each).max():.1f} %" for each in (raw, fitted))])
-    return table(["grid", "of the element", "recovered from whole pixels"], rows)
+    return table(["grid", "from the cut element", "recovered from whole pixels"], rows)
 
 
 def fastest(solve: Callable[[], object], repeats: int) -> float:
-    """Return the shortest of several times of the processor, in ms."""
+    """Return the shortest processor time of several runs, in ms."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -131,36 +131,43 @@ def times(repeats: int) -> str:
         case = disol.draw(name, seed=0, resolution=side, shift={"topology": 0.3}, conventions="paper")
         cut, pixels = fastest(solve, repeats), fastest(partial(disol.solve_exact, case), repeats)
         rows.append([name, str(side), f"{pixels:.0f} ms", f"{cut:.0f} ms", f"{cut / pixels:.1f}"])
-    return table(["problem", "grid", "pixels", "cut elements", "ratio"], rows)
+    return table(["problem", "grid", "pixels", "cut elements", "cut elements / pixels"], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drawn", type=int, default=40, help="number of drawn cases of each problem")
     parser.add_argument("--around", type=int, default=160, help="elements around a body-fitted ring")
-    parser.add_argument("--repeats", type=int, default=15, help="of which the fastest counts")
+    parser.add_argument("--repeats", type=int, default=15, help="runs of which the fastest counts")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
     publish(
         [
             "# Cut elements",
-            "Written by `make bench`. Relative L2 errors of solutions on pixels that are cut at the true boundary.",
+            "Written by `make bench`.",
+            "Relative L2 errors of finite elements on pixels that are cut at the true boundary. A grid of 64 has "
+            "64 x 64 pixels.",
             "## Known solutions",
-            "At pixel centres in the domain; heat against the solution of the time-discrete problem.",
+            "Errors at the pixel centres in the domain. Heat is compared with the exact solution of the time-discrete "
+            "problem. *Values, fluxes and exchange* are Dirichlet, Neumann and Robin conditions.",
             known_solutions(),
             "## Mixed arcs, against body-fitted meshes",
-            f"Values on arcs, natural boundaries between them; scikit-fem, curved Q2, {options.around} elements around "
-            "the ring, finer at the ends of arcs. There solutions are like r^½, which limits the order.",
+            "Dirichlet conditions on some arcs of the outer curve, natural boundaries between them. The references are "
+            f"solved by scikit-fem with curved Q2 elements, {options.around} around the ring, smaller at the ends of "
+            "arcs. There the solutions behave like r^½, which limits the order.",
             body_fitted(options.around, options.around // 8),
             "## Drawn domains, against a grid four times finer",
-            f"{options.drawn} outlines with a hole, one to three arcs outside, one on the hole (elasticity: one held, "
-            "one loaded).",
+            f"{options.drawn} outlines with a hole. Poisson is held on one to three arcs of the outline and one of the "
+            "hole; elasticity is held on one arc and loaded on another. The last column counts the matrices that are "
+            "positive definite.",
             drawn_cases(options.drawn),
             "## Stress on the boundary",
-            "Largest error of the traction in the hole of the thick-walled cylinder, relative to the pressure.",
+            "Largest error of the traction on the hole of the thick-walled cylinder, relative to the pressure. The "
+            "stress is taken from the cut element itself, or recovered from whole pixels nearby.",
             boundary_stress(),
             "## Time of one case",
-            f"From curves to values at pixels, processor time, fastest of {options.repeats}; pixels by `solve_exact`.",
+            f"Processor time from curves to values at pixels, the fastest of {options.repeats} runs. Pixels are solved "
+            "by `solve_exact` with the conventions `paper`.",
             times(options.repeats),
             f"Machine: {processor()}.",
         ],

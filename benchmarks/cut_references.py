@@ -1,4 +1,4 @@
-"""Problems on curved domains whose solutions are known: what cut elements are measured against."""
+"""Problems on curved domains with known solutions, with which cut elements are compared."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ STEP, STEPS, TIME_SCALE = 0.5, 20, 0.01
 class Reference:
     """A problem and its solution.
 
-    at_64   relative L2 error at pixel centres that a 64 grid was once measured to have
-    steps   number of steps of time, 0 of a steady problem; `initial` starts them
+    at_64   relative L2 error at pixel centres as once measured on a 64 grid
+    steps   number of time steps from `initial`, 0 for a steady problem
     """
 
     name: str
@@ -57,12 +57,12 @@ class Reference:
 
 
 def damping(z: float) -> float:
-    """Return what a step of SDIRK2 leaves of u' = −z u, from 1 on."""
+    """Return the amplification factor of one step of SDIRK2 for u' = −z u."""
     return (1 - (1 - 2 * GAMMA) * z) / (1 + GAMMA * z) ** 2
 
 
 def circle(radius: float) -> Float[np.ndarray, "point 2"]:
-    """Return a polygon that all but is a circle."""
+    """Return a circle as a polygon with very many vertices."""
     angles = 2 * np.pi * np.arange(VERTICES) / VERTICES
     return np.stack([CENTRE[0] + radius * np.cos(angles), CENTRE[1] + radius * np.sin(angles)], axis=1)
 
@@ -80,7 +80,7 @@ def level(x: Points, y: Points) -> tuple[Points, Points, Points]:
 
 
 def star() -> Float[np.ndarray, "point 2"]:
-    """Return where ψ = 0, by Newton's method along rays."""
+    """Return the curve ψ = 0, by Newton's method along rays."""
     angles = 2 * np.pi * np.arange(VERTICES) / VERTICES
     s = np.ones(VERTICES)
     for _ in range(30):
@@ -122,7 +122,7 @@ def poisson_disc() -> Reference:
 
 
 def heat_disc() -> Reference:
-    """Let u = R(δ s λ)ⁿ J₀(√λ r), R what a step of SDIRK2 leaves: the solution of the time-discrete problem."""
+    """Let u = R(δ s λ)ⁿ J₀(√λ r), with the amplification factor R of SDIRK2: the time-discrete solution."""
     root = float(jn_zeros(0, 1)[0]) / DISC
 
     def initial(x: Points, y: Points) -> Points:
@@ -157,7 +157,7 @@ def advection_star(upwind: bool = False) -> Reference:
 
 
 def values_and_fluxes_star() -> Reference:
-    """Let u = sin(4x + 1) cos 3y, r = 2: values, fluxes and exchange on a third of the star each."""
+    """Let u = sin(4x + 1) cos 3y, r = 2: Dirichlet, Neumann and Robin conditions on a third of the star each."""
     reaction, coefficient = 2.0, 3.0
 
     def exact(x: Points, y: Points) -> Points:
@@ -182,7 +182,7 @@ def values_and_fluxes_star() -> Reference:
 
 
 def cylinder(ratio: float = 0.3) -> Reference:
-    """Thick-walled cylinder in plane strain, unit pressure in the hole, held outside: u_r = A r + B / r."""
+    """Thick-walled cylinder in plane strain, unit pressure in the hole, held on the outside: u_r = A r + B / r."""
     young = 1000.0
     first, shear = young * ratio / ((1 + ratio) * (1 - 2 * ratio)), young / (2 * (1 + ratio))
     a, b = np.linalg.solve([[OUTER, 1 / OUTER], [2 * (first + shear), -2 * shear / INNER**2]], [0.0, -1.0])

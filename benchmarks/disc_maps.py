@@ -1,4 +1,4 @@
-"""How many random outlines DIMON's map to the disc refuses or folds, and what it costs.
+"""How many random outlines DIMON's map to the disc refuses or folds, and how long it takes.
 
 python benchmarks/disc_maps.py --outlines 200 --resolution 64
 """

@@ -1,7 +1,7 @@
-"""What pixels cost to be as accurate as the true boundary: errors and times of both, on finer and finer grids.
+"""How long pixels take to be as accurate as the true boundary: errors and times of both, on finer and finer grids.
 
 python benchmarks/equal_error.py --write docs/benchmarks/equal-error.md
-python benchmarks/equal_error.py --picture docs/images/convergence.png     # errors alone, and no page
+python benchmarks/equal_error.py --picture docs/images/convergence.png     # only errors, and no page
 """
 
 import argparse
@@ -32,7 +32,7 @@ FINER = (128, 256, 512, 1024)
 CHARTED = (16, 32, 64, 128, 256, 512)
 SEED = 21
 PLACES = 20000  # along a curve
-# What can be stated on pixels: problem and what is held, at zero.
+# Cases that can also be stated on pixels: the problem, and the curve where U = 0.
 ON_PIXELS = {
     "Poisson, annulus": ("poisson", "hole1"),
     "Poisson, disc": ("poisson", "outer"),
@@ -42,7 +42,7 @@ ON_PIXELS = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A problem on any grid, on its true boundary and on pixels, and its solution."""
+    """A problem on any grid, on its true boundary and on pixels, with its exact solution."""
 
     name: str
     case: Callable[[int], disol.Case]
@@ -59,7 +59,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Measured:
-    """A grid, and the error and the time in ms that it has."""
+    """A grid, with its error and its time in ms."""
 
     side: int
     error: float
@@ -67,7 +67,7 @@ class Measured:
 
 
 def read(reference: Reference, side: int) -> disol.Case:
-    """Put a problem whose solution is known on a grid."""
+    """Put a problem with a known solution on a grid."""
     problem, held = ON_PIXELS[reference.name]
     outer, *holes = (loop.points[::2] for loop in reference.region.loops)  # files have at most 2000 points a loop
     given: dict[str, Any] = {"dirichlet": held, "source": reference.source}
@@ -86,7 +86,7 @@ def draw(index: int, side: int) -> disol.Case:
 
 
 def hold(case: disol.Case, arcs: list[Arc]) -> disol.Case:
-    """Put a case on pixels, held along arcs: the boundary pixels whose nearest place on a curve is on one of them."""
+    """Put a case on pixels, held at the boundary pixels whose nearest place on a curve is on one of the arcs."""
     held = np.zeros(case.grid.pixels, dtype=bool)
     for number, (pixels, curve) in enumerate(zip(trace_boundary(case.domain), case.region.loops, strict=True)):
         centres = case.grid.h * (pixels[:, ::-1] + 0.5)
@@ -99,7 +99,7 @@ def hold(case: disol.Case, arcs: list[Arc]) -> disol.Case:
 
 
 def drawn(index: int) -> Subject:
-    """Take a drawn Poisson case; its solution is that on the true boundary of an eight times finer grid."""
+    """Take a drawn Poisson case; its exact solution is that on the true boundary of an eight times finer grid."""
     case = draw(index, SIDE)
     assert case.sketch is not None
     arcs = [Arc.from_segment(segment) for segment in case.sketch["dirichlet"].segments]
@@ -111,7 +111,7 @@ def drawn(index: int) -> Subject:
 
 
 def measure(subject: Subject, side: int, repeats: int, pixels: bool = False) -> Measured:
-    """Solve on one grid; the time is the shortest of several of the processor."""
+    """Solve on one grid; the time is the shortest processor time of several runs."""
     case = subject.pixels(side) if pixels else subject.case(side)
     times = []
     for _ in range(repeats):
@@ -122,7 +122,7 @@ def measure(subject: Subject, side: int, repeats: int, pixels: bool = False) -> 
 
 
 def first_within(tried: Iterable[Measured], error: float) -> Measured:
-    """Return the first that is no less accurate, or the last; no more are measured than that takes."""
+    """Return the first whose error is small enough, else the last; stop measuring there."""
     for each in tried:
         if each.error <= error:
             return each
@@ -130,7 +130,7 @@ def first_within(tried: Iterable[Measured], error: float) -> Measured:
 
 
 def compare(subject: Subject, repeats: int) -> tuple[Measured, Measured, Measured]:
-    """Return the true boundary, pixels as accurate or else the finest, and a coarse true boundary as good as they."""
+    """Return the true boundary, the first pixels as good (else the finest), and the coarsest true boundary as good."""
     true = measure(subject, SIDE, repeats)
     pixels = first_within((measure(subject, side, 1 if side > 256 else repeats, True) for side in FINER), true.error)
     coarse = (measure(subject, side, repeats) if side < SIDE else true for side in (*COARSER, SIDE))
@@ -150,22 +150,22 @@ def row_of(name: str, true: Measured, pixels: Measured, coarse: Measured) -> lis
 
 
 def as_drawn(subjects: list[Subject]) -> str:
-    """Tell what errors drawn cases have on pixels with supports as they are drawn there, and along their arcs."""
+    """Write the errors of drawn cases on pixels, with supports as drawn there and along their arcs."""
     sides = (SIDE, FINER[1])
     drawn = [[each.case(side).on_pixels() for each in subjects] for side in sides]
     along = [[each.pixels(side) for each in subjects] for side in sides]
-    told = []
+    rows = []
     for name, by_side in (("as drawn", drawn), ("along the arc", along)):
         errors = [
             np.median([each.error(disol.solve_exact(case)) for each, case in zip(subjects, cases, strict=True)])
             for cases in by_side
         ]
-        told.append(f"{name} {errors[0]:.1%} and {errors[1]:.1%}")
-    return "; ".join(told)
+        rows.append([name, *(f"{error:.1%}" for error in errors)])
+    return table(["support", *(f"median error at {side}" for side in sides)], rows)
 
 
 def errors_by_side() -> dict[str, dict[str, dict[int, float]]]:
-    """Return errors on the true boundary, and on pixels where these can state the problem, by name and side."""
+    """Return errors on the true boundary, and on pixels if the problem can be stated there, by name and side."""
     subjects = [known(each) for each in REFERENCES if each.name in ON_PIXELS]
     true = {
         each.name: {side: each.error(side) for side in CHARTED[:-1]} for each in REFERENCES if "SUPG" not in each.name
@@ -179,8 +179,8 @@ def errors_by_side() -> dict[str, dict[str, dict[int, float]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drawn", type=int, default=10, help="number of drawn cases")
-    parser.add_argument("--repeats", type=int, default=5, help="of which the fastest counts, on grids up to 256")
-    parser.add_argument("--picture", type=Path, help="draw errors against the width of pixels instead")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts, on grids up to 256")
+    parser.add_argument("--picture", type=Path, help="draw errors against the width of a pixel, and write no page")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
     if options.picture is not None:
@@ -191,25 +191,31 @@ def main() -> None:
     found = {subject.name: compare(subject, options.repeats) for subject in subjects + random}
     ratios = [pixels.milliseconds / coarse.milliseconds for _, pixels, coarse in found.values()]
     reached = sum(pixels.error <= true.error for true, pixels, _ in found.values())
-    heading = ["case", f"true boundary at {SIDE}", f"pixels as accurate, up to {FINER[-1]}", "times as long"]
-    heading += ["the coarsest true boundary as accurate as those pixels", "times as fast"]
+    heading = ["case", f"true boundary at {SIDE}", f"pixels as accurate, up to {FINER[-1]}", "pixels: times as long"]
+    heading += ["coarsest true boundary as accurate as those pixels", "true boundary: times as fast"]
     publish(
         [
             "# At equal error",
-            "Written by `python benchmarks/equal_error.py`. Poisson's equation: relative L2 errors at pixel centres, "
-            "and times of `solve_exact` from the case to values at pixels, on one core, fastest of "
-            f"{options.repeats} (pixels on grids above 256: once). Pixels, by the conventions `paper`, are solved on "
-            f"grids of {', '.join(map(str, FINER))} until they are as accurate as the true boundary at {SIDE}; then "
-            f"the true boundary at {', '.join(map(str, (*COARSER, SIDE)))} until it is as accurate as those pixels. "
-            f"The disc and the annulus have known solutions; drawn cases (seed {SEED}) are compared with the true "
-            f"boundary at {8 * SIDE}, and on pixels held along the same arc.",
-            f"Pixels become as accurate in {reached} of {len(found)} cases. At an error that both reach, that of these "
-            f"pixels, the true boundary is {min(ratios):.0f} to {max(ratios):.0f} times as fast, "
-            f"{np.median(ratios):.0f} times in the median.",
+            "Written by `python benchmarks/equal_error.py`.",
+            "How much longer do pixels take than the true boundary to be equally accurate? For Poisson's equation, in "
+            "two steps:",
+            f"1. Pixels (conventions `paper`) are solved on grids with sides of {', '.join(map(str, FINER))} until "
+            f"they are as accurate as the true boundary at {SIDE}.\n"
+            f"2. The true boundary is solved at {', '.join(map(str, (*COARSER, SIDE)))} until it is as accurate as the "
+            "last of these pixel grids.",
+            f"Pixels become as accurate as the true boundary at {SIDE} in {reached} of {len(found)} cases. At the "
+            f"error that both reach, which is that of the last pixel grid, the true boundary is {min(ratios):.0f} to "
+            f"{max(ratios):.0f} times as fast, {np.median(ratios):.0f} times in the median.",
+            "- **Errors** are relative L2 errors at pixel centres. The disc and the annulus have known solutions. "
+            f"Drawn cases (seed {SEED}) are compared with the true boundary at {8 * SIDE}; on pixels they are held "
+            "along the same arc.\n"
+            "- **Times** are those of `solve_exact` on one core, from the case to values at pixels: the fastest of "
+            f"{options.repeats} runs, on pixel grids above 256 a single run.",
             table(heading, [row_of(name, *each) for name, each in found.items()]),
-            "As `disol.draw` puts supports on pixels, they have a share of the boundary pixels, which on finer grids "
-            "does not become that share of the length: there are fewer pixels along a diagonal. Errors of drawn cases "
-            f"on pixels, {SIDE} and {FINER[1]}, in the median: {as_drawn(random)}.",
+            "The supports of drawn cases also depend on the grid. `disol.draw` gives a support on pixels a share of "
+            "the boundary pixels. On finer grids this does not converge to the same share of the length, because there "
+            "are fewer pixels along a diagonal. Drawn cases on pixels, with supports as drawn and along the arc:",
+            as_drawn(random),
             f"Machine: {processor()}.",
         ],
         options.write,

@@ -1,7 +1,7 @@
-"""Generating whole data sets, from the seed to the finished file: cases per second on this machine.
+"""Time the generation of whole data sets, from the seed to the finished file, in cases per second.
 
-With `--device cuda` workers draw and the GPU solves; with `--device cpu` a process pool of the reference solver does
-both. `--workers 1,2` repeats each run and compares them.
+With `--device cuda` worker processes draw and the GPU solves. With `--device cpu` the workers do both, by the reference
+solver. `--workers 1,2` repeats each run with one worker and with two.
 """
 
 import argparse
@@ -21,10 +21,10 @@ DATA_SETS = {
 
 
 def machine(device: str) -> str:
-    """Name what the data are made on."""
+    """Name the machine that generates the data."""
     if device == "cpu":
         return processor()
-    import torch  # noqa: PLC0415  worker processes import this module, and torch takes them seconds
+    import torch  # noqa: PLC0415  worker processes import this module, and importing torch takes seconds
 
     return f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {processor()}"
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", default=list(DATA_SETS))
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--workers", default="", help="numbers of workers to compare, as in 1,2")
-    parser.add_argument("--fraction", type=float, default=1.0, help="of the whole data set")
+    parser.add_argument("--fraction", type=float, default=1.0, help="share of the whole data set")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
@@ -57,8 +57,10 @@ def main() -> None:
     publish(
         [
             "# Generating data",
-            f"Written by `python benchmarks/generation.py --device {options.device}`. From the start of the call to "
-            "the complete file, drawing, solving, checking and writing included; heat has 25 frames per case, to 50 s.",
+            f"Written by `python benchmarks/generation.py --device {options.device}`.",
+            "Times run from the start of the call to the complete file. They include drawing, solving, checking and "
+            "writing. Heat has 25 frames per case, up to 50 s. A *fallback* is a case that the reference solver solved "
+            "because the batched solver missed its tolerance.",
             f"Machine: {machine(options.device)}.",
             table(heading, rows),
         ],

@@ -1,4 +1,4 @@
-"""How long gradients of the exact solution take beside it, and what keeping its factors takes.
+"""How long a gradient of the exact solution takes, and how much memory the factors take that are kept for it.
 
 python benchmarks/gradients.py --write docs/benchmarks/gradients.md
 """
@@ -25,11 +25,11 @@ COEFFICIENTS = {
     "elasticity": "young",
     "heat": "conductivity",
 }
-ENTRY = 12  # bytes of an entry of the factors: a double and an index
+ENTRY = 12  # bytes per entry of the factors: a double and an index
 
 
 def measure(problem: str, name: str) -> list[str]:
-    """Measure a solution, its gradient in one coefficient per pixel, and the factors."""
+    """Measure a solution, its gradient with respect to a coefficient with one value per pixel, and the factors."""
     drawn = disol.draw(problem, seed=1, resolution=SIDE, conventions="physical")
     varying: dict[str, Any] = {name: np.ones((SIDE, SIDE))}
     case = disol.Case.from_arrays(drawn, **varying)
@@ -58,12 +58,14 @@ def main() -> None:
     publish(
         [
             "# Gradients",
-            "Written by `python benchmarks/gradients.py`. One drawn case on its true boundary, on a "
-            f"{SIDE} grid, and its gradient in one coefficient per pixel by `disol.solve_adjoint`, with factors that "
-            f"`keep_factors=True` kept: best of {REPEATS}, one thread. Heat takes all steps up to 20 s; backwards they "
-            "are taken once more before they are transposed.",
+            "Written by `python benchmarks/gradients.py`.",
+            "How long does a gradient of the exact solution take? `disol.solve_adjoint` differentiates one drawn case "
+            f"on its true boundary, on a {SIDE} grid, with respect to a coefficient with one value per pixel. "
+            "`keep_factors=True` keeps the factors of the solution for it; their size is in the last column. Times are "
+            f"the best of {REPEATS} runs with one thread. Heat takes all steps up to 20 s. For its gradient they are "
+            "taken once more, and then transposed in reverse.",
             table(
-                ["problem", "gradient in", "solution, ms", "gradient, ms", "both / solution", "factors, MB"],
+                ["problem", "coefficient", "solution, ms", "gradient, ms", "both / solution", "factors, MB"],
                 rows,
             ),
             f"Machine: {processor()}.",

@@ -1,29 +1,31 @@
-"""The shape of the code, before and after a change: how far one case travels through the package, and in what.
+"""The shape of the code, before and after a change: which files and classes one case passes on its way.
 
-Nothing is listed here but the names of the channels: the package is the one below `--source`, and its command
-`solve`, without options and on the CPU, is traced in a process and a folder of its own.
+Only the names of the channels are fixed here. The package is the one below `--source`; its command `solve` is traced
+without options on the CPU, in a process and a folder of its own.
 
-call              of a named function of the package at run time: neither while importing, nor of a lambda or a
-                  comprehension; a generator that goes on is called again, a generated method (as of a dataclass) lies
-                  in no file
-file              one in which a function is called
-hop               a call in another file than the call before it, the first one included: what a reader of the trace
-                  turns to; a folder change is a hop into another folder or module right below the package
-call from afar    a call whose nearest caller in the package lies in another file, or folder
-carrier           a class of the package of which an instance holds an array, NumPy's or torch's but no weight, whose
-                  last two axes are the pixels or the nodes of the grid; in its attributes or in containers there, when
-                  the command is done. The grid is that of the array `domain` in the .npz file that the command writes
-holder            a class that is no carrier, but an instance holds one of a carrier
-lines             all of them, blank ones and docstrings too; functions are those written with `def`, wherever
-definition        a function or class of a module, or a method or class of a class, whose name is defined only once
-                  and is no `__name__`; used once if its name occurs once outside of it, imports and strings not counted
-top-level name    a function, class or assigned name of a module that is no `__name__`; private if it, its module or a
-                  folder on the way begins with an underscore
+call              a call of a named function of the package at run time. Calls while importing, and those of lambdas and
+                  comprehensions, do not count. Each resumption of a generator is a call. Generated methods, as of a
+                  dataclass, lie in no file
+file              a file with a function that is called
+hop               a call in another file than the call before it; the first call is a hop. A folder change is a hop into
+                  another folder or module right below the package
+call from afar    a call whose nearest caller in the package lies in another file, or in another folder
+carrier           a class of the package with an instance that holds an array over the grid when the command is done,
+                  in its attributes or in containers there. The array is of NumPy or torch and not a weight, and its
+                  last two axes are the pixels or the nodes of the grid. The grid is that of the array `domain` in the
+                  .npz file that the command writes
+holder            a class that is not a carrier, with an instance that holds an instance of a carrier
+lines             all lines, with blank lines and docstrings; functions are all that are written with `def`
+definition        a function or class of a module, or a method or class of a class, whose name is defined only once and
+                  is not a `__name__`. It is used once if its name occurs once outside of it, without imports and
+                  strings
+top-level name    a function, class or assigned name of a module that is not a `__name__`. It is private if it, its
+                  module or a folder above begins with an underscore
 problem check     an `isinstance`, `issubclass` or class pattern that names a class derived from `Problem`, outside the
-                  rooms that pose cases and solve them, of which older versions have only `problems`; to ask for
-                  `Problem` itself is to check an argument
-channel file      outside these rooms and `_terms`, with a string, docstrings excepted, that is the name of a channel or
-                  how one begins (`force_`); special, if the channel is not one of domain, time and times
+                  folders that pose cases and solve them (older versions have only `problems`). A check for `Problem`
+                  itself checks an argument and does not count
+channel file      a file outside these folders and `_terms` with a string that is the name of a channel or its beginning
+                  (`force_`), docstrings excepted. It is special if the channel is not domain, time or times
 """
 
 import argparse
@@ -51,8 +53,8 @@ COMMAND = "solve"
 COMMON = {"domain", "time", "times"}
 CHANNELS = {*COMMON, "dirichlet", "source", "initial", "fix_x", "fix_y", "force_x", "force_y"}
 BEGINNINGS = {name[: name.index("_") + 1] for name in CHANNELS if "_" in name}
-POSING = {"problems", "distributions", "cases", "solutions"}  # rooms that pose cases and solve them
-IMPORTS = 3  # of which the quickest counts
+POSING = {"problems", "distributions", "cases", "solutions"}  # folders that pose cases and solve them
+IMPORTS = 3  # runs of which the fastest counts
 
 Trees = dict[str, ast.Module]  # by path below the package
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -60,7 +62,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class Trace:
-    """What one run of the command went through."""
+    """What one run of the command passed through."""
 
     files: int
     hops: int
@@ -73,7 +75,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Text:
-    """What the source says."""
+    """What is counted in the source."""
 
     functions_per_1000_lines: float
     used_once: float
@@ -86,7 +88,7 @@ class Text:
 
 @dataclass(frozen=True)
 class House:
-    """All that is measured; the seconds are those of imports."""
+    """All measurements; the seconds are those of imports."""
 
     package: str
     trace: Trace
@@ -110,20 +112,20 @@ def measure(source: Path) -> House:
 
 
 def run_fresh(arguments: list[str], root: Path, folder: str) -> str:
-    """Run Python on a CPU in a folder, with this version of the package."""
+    """Run Python in a folder, on a CPU and with this version of the package."""
     environment = {**os.environ, "PYTHONPATH": str(root.parent), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def import_seconds(module: str, root: Path, folder: str) -> float:
-    """Return how long an import takes in a fresh process, without the start of Python."""
+    """Return how long an import takes in a fresh process, without starting Python."""
     timing = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
     return min(float(run_fresh(["-c", timing], root, folder)) for _ in range(IMPORTS))
 
 
 def trace(root: Path) -> Trace:
-    """Run the command in this process and in this folder, and look at every call and every object."""
+    """Run the command in this process and this folder, and record every call and every object."""
     calls: list[tuple[str | None, str]] = []  # the files of caller and called
     made: dict[int, object] = {}
     inside = f"{root}{os.sep}"
@@ -180,12 +182,12 @@ def room_of(path: str) -> str:
 
 
 def is_of(package: str, value: object) -> bool:
-    """Say whether a value is an instance of one of the package's classes."""
+    """Return whether a value is an instance of one of the package's classes."""
     return str(type(value).__module__).split(".")[0] == package
 
 
 def find_carriers(package: str, made: list[object]) -> tuple[list[str], list[str]]:
-    """Name the classes that hold arrays of the case, and those that hold one of these."""
+    """Name the classes that hold arrays over the grid, and those that hold such a class."""
     domains = [np.load(path)["domain"] for path in Path().rglob("*.npz")]
     if not domains:
         raise ValueError(f"`{package} {COMMAND}` wrote no .npz file, so the grid of its case is not known.")
@@ -205,7 +207,7 @@ def find_carriers(package: str, made: list[object]) -> tuple[list[str], list[str
 
 
 def held_by(package: str, value: object) -> Iterator[object]:
-    """Yield what an object has as attributes, and what is in containers there."""
+    """Yield the attributes of an object, and the elements of containers among them."""
     slots = [name for each in type(value).__mro__ for name in getattr(each, "__slots__", ())]
     attributes = [getattr(value, name) for name in slots if hasattr(value, name)]
     elements = list(value) if isinstance(value, tuple) else []
@@ -221,7 +223,7 @@ def held_by(package: str, value: object) -> Iterator[object]:
 
 
 def read_text(texts: dict[str, str]) -> Text:
-    """Count what can be counted without running anything."""
+    """Count what can be counted in the source alone."""
     trees = {path: ast.parse(text) for path, text in texts.items()}
     lines: Counter[str] = Counter()
     for path, text in texts.items():
@@ -253,7 +255,7 @@ def share_used_once(trees: Trees) -> float:
 
 
 def definitions(body: ast.Module | ast.ClassDef) -> Iterator[Definition]:
-    """Yield the functions and classes of a module, with those of its classes."""
+    """Yield the functions and classes of a module and of its classes."""
     for node in body.body:
         if isinstance(node, Definition):
             yield node
@@ -269,7 +271,7 @@ def names_in(tree: ast.AST) -> Counter[str]:
 
 
 def is_special(name: str) -> bool:
-    """Say whether Python gives a name its meaning."""
+    """Return whether a name is special to Python."""
     return name.startswith("__") and name.endswith("__")
 
 
@@ -295,7 +297,7 @@ def top_level_names(tree: ast.Module) -> Iterator[str]:
 
 
 def problem_classes(trees: Trees) -> set[str]:
-    """Name the classes that are derived from `Problem`, over any number of others."""
+    """Name the classes that are derived from `Problem`, directly or not."""
     bases = {
         node.name: {name for base in node.bases for name in names_in(base)}
         for tree in trees.values()
@@ -309,14 +311,14 @@ def problem_classes(trees: Trees) -> set[str]:
 
 
 def checks_class(node: ast.AST, classes: set[str]) -> bool:
-    """Say whether a piece of code asks for one of some classes."""
+    """Return whether a piece of code checks for one of some classes."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
         return any(classes & names_in(argument).keys() for argument in node.args[1:])
     return isinstance(node, ast.MatchClass) and bool(classes & names_in(node.cls).keys())
 
 
 def channels_in(tree: ast.Module) -> set[str]:
-    """Return the names of channels, or how they begin, that are written as strings."""
+    """Return the names of channels, or their beginnings, that occur as strings."""
     nodes = list(ast.walk(tree))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     constants = [node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings]
@@ -324,7 +326,7 @@ def channels_in(tree: ast.Module) -> set[str]:
 
 
 def rows(house: House) -> dict[str, str]:
-    """Return what the table says."""
+    """Return the rows of the table: labels and values."""
     trace, text = house.trace, house.text
     command = f"`{house.package} {COMMAND}`"
     counts = {
@@ -346,15 +348,21 @@ def rows(house: House) -> dict[str, str]:
 
 
 def page(house: House, before: House | None) -> list[str]:
-    """Write what was measured, beside what was measured before."""
+    """Write the page, with an earlier measurement beside the present one."""
     columns = {"now": rows(house)} if before is None else {"before": rows(before), "now": rows(house)}
     labels = list(dict.fromkeys(label for column in columns.values() for label in column))
     text = house.text
     common = [path for path in text.channel_files if path not in text.special_channel_files]
     return [
         "# The shape of the code",
-        f"Written by `python benchmarks/house.py`, which begins with what the words mean. `{house.package} {COMMAND}` "
-        f"runs without options on a CPU; imports are the quickest of {IMPORTS}, each in a fresh process.",
+        f"Written by `python benchmarks/house.py`. `{house.package} {COMMAND}` runs without options on a CPU. Times of "
+        f"imports are the fastest of {IMPORTS}, each in a fresh process. The docstring of the script defines every "
+        "term; in short:",
+        "- A *hop* is a call in another file than the call before it. A *call from afar* has its caller in another "
+        "file.\n"
+        "- A *carrier* is a class that holds an array over the grid of the case. A *holder* holds a carrier.\n"
+        "- A *problem check* asks for a class of problem outside the folders that pose and solve cases. A *channel "
+        "file* names a channel there; *special* means any channel but domain, time and times.",
         table(["", *columns], [[label, *(column.get(label, "-") for column in columns.values())] for label in labels]),
         told("Carriers of one case", house.trace.carriers),
         told("Holders of a carrier", house.trace.holders),
@@ -366,20 +374,20 @@ def page(house: House, before: House | None) -> list[str]:
 
 
 def told(what: str, names: list[str]) -> str:
-    """List names in one line."""
+    """List names on one line."""
     return f"{what}: {', '.join(names) or 'none'}."
 
 
 def load_house(path: Path) -> House:
-    """Read what was saved."""
+    """Read what `--save` wrote."""
     stored = json.loads(path.read_text())
     return House(**stored | {"trace": Trace(**stored["trace"]), "text": Text(**stored["text"])})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, default=Path(__file__).parents[1] / "src", help="holds the package")
-    parser.add_argument("--before", type=Path, help="what --save wrote, for a second column")
+    parser.add_argument("--source", type=Path, default=Path(__file__).parents[1] / "src", help="folder of the package")
+    parser.add_argument("--before", type=Path, help="a file that --save wrote, for a second column")
     parser.add_argument("--save", type=Path, help="where to write the numbers, as JSON")
     parser.add_argument("--write", type=Path, help="where to write the page")
     parser.add_argument("--trace", type=Path, help=argparse.SUPPRESS)  # in the process that is traced

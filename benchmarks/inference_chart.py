@@ -1,4 +1,4 @@
-"""A picture of how long each way to a solution takes."""
+"""Draw how long each way to a solution takes."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ UNITS = (("one case, milliseconds", 1e3), ("many cases, microseconds per case", 
 
 
 def write_chart(times: dict[str, Times], markers: dict[str, str], path: Path) -> None:
-    """Draw the times of every problem as marks in a row, for one case and for many; `markers` are in their order."""
+    """Draw the times of every problem as marks in a row, for one case and for many, in the order of `markers`."""
     figure = Figure(figsize=(11, 0.55 * len(times) + 2.2), layout="constrained")
     known = [label for label in markers if any(label in found for found in times.values())]
     for number, (axes, (title, unit)) in enumerate(zip(figure.subplots(1, 2, sharey=True), UNITS, strict=True)):

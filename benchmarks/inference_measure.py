@@ -1,4 +1,4 @@
-"""How long a run takes, and what it could take at best: times, bytes and operations of networks."""
+"""How long a run takes, and how long it would take at best: times, bytes and operations of networks."""
 
 import statistics
 import time
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-SERIES = 9  # runs that are counted before it is another one's turn
+SERIES = 9  # runs that are counted before the next one has its turn
 NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
 Run = Callable[[], object]
 
@@ -21,10 +21,10 @@ def seconds(run: Run, budget: float) -> float:
 
 
 def seconds_in_turns(runs: Mapping[str, Run], budget: float) -> dict[str, float]:
-    """Return the median time of each run, over as many as a budget for each allows, two at least.
+    """Return the median time of each run, over as many as a budget for each allows, at least two.
 
-    They take turns in series, so that a busy machine does not favour any. The first run of a series is not counted: the
-    threads of the one before are still waiting for work then.
+    They take turns in series, so that a busy machine does not favour any. The first run of a series is not counted,
+    because the threads of the run before are still waiting for work.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     spent = 0.0
@@ -38,7 +38,7 @@ def seconds_in_turns(runs: Mapping[str, Run], budget: float) -> dict[str, float]
 
 
 def series(run: Run, budget: float) -> list[float]:
-    """Return the times of some runs: two, or more within a budget."""
+    """Return the times of at least two runs, more within a budget."""
     times: list[float] = []
     while len(times) < 2 or (len(times) < SERIES and sum(times) < budget):
         times.append(duration(run))
@@ -46,7 +46,7 @@ def series(run: Run, budget: float) -> list[float]:
 
 
 def duration(run: Run) -> float:
-    """Return the time of one run, a GPU's work included."""
+    """Return the time of one run, including the work of a GPU."""
     start = time.perf_counter()
     run()
     if torch.cuda.is_available():
@@ -55,18 +55,18 @@ def duration(run: Run) -> float:
 
 
 def copy_bandwidth(device: torch.device) -> float:
-    """Measure bytes read and written per second by a copy that no cache can hold."""
+    """Measure the bytes read and written per second by a copy that is larger than any cache."""
     source = torch.zeros(2**28 if device.type == "cuda" else 2**26, device=device)
     target = torch.empty_like(source)
     return 2 * source.nbytes / seconds(lambda: target.copy_(source), 0.2)
 
 
 def bytes_per_case(network: nn.Module, inputs: np.ndarray, precision: str) -> int:
-    """Count the traffic of the memory-bound limit of one prediction.
+    """Count the bytes that one prediction moves at the memory-bound limit.
 
-    Its inputs are read once, the output of every convolution is written and read, its prediction is written, each
-    number in the precision of the engine. All else (normalisation, activations, gates, interpolation, weights) is taken
-    to be free.
+    The inputs are read once, the output of every convolution is written and read, and the prediction is written, all in
+    the precision of the engine. Everything else (normalisation, activations, gates, interpolation, weights) is taken to
+    be free.
     """
     case = torch.from_numpy(inputs[:1])
     with counted_outputs(network) as numbers, torch.inference_mode():
@@ -76,7 +76,7 @@ def bytes_per_case(network: nn.Module, inputs: np.ndarray, precision: str) -> in
 
 @contextmanager
 def counted_outputs(network: nn.Module) -> Iterator[list[int]]:
-    """Gather how many numbers each convolution returns."""
+    """Collect how many numbers each convolution returns."""
     numbers: list[int] = []
     handles = [
         module.register_forward_hook(lambda _module, _inputs, output: numbers.append(output.numel()))

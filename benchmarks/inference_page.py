@@ -1,4 +1,4 @@
-"""The page of details: every engine with its limit, and the exact solvers, on a GPU and on a CPU."""
+"""The page of details: every engine with its memory-bound limit, and the exact solvers, on a GPU and on a CPU."""
 
 from collections.abc import Iterator
 
@@ -8,26 +8,29 @@ from inference_ways import CPU_BATCH, EAGER, EXACT, FAST, PLAIN, RIVAL, VERIFICA
 from report import table
 from workers import Row
 
-GOALS = {"poisson": 5.0}  # times as fast as the rival the compiled network is to be
+GOALS = {"poisson": 5.0}  # how many times as fast as the rival the compiled network should be
 NOTES = {
-    RIVAL: f"`{RIVAL}` is the network of the published recipe called as it is, on contiguous tensors with torch's own "
+    RIVAL: f"`{RIVAL}`: the network of the published recipe, called as it is on contiguous tensors, with torch's own "
     "interpolation.",
-    VERIFICATION: f"`{VERIFICATION}` predicts by the compiled bfloat16 network and solves exactly to know size and "
-    "error, from NumPy arrays to NumPy arrays, checks and discretisation included; for heat it takes the 10 steps to "
-    "20 s.",
-    EXACT: f"`{EXACT}` solves systems that lie on the GPU in float64 and checks every solution; for heat it takes 10 "
-    "steps to 20 s.",
+    VERIFICATION: f"`{VERIFICATION}`: predicts with the compiled bfloat16 network and solves exactly to find size and "
+    "error, from NumPy arrays to NumPy arrays, checks and discretisation included. Heat takes 10 steps, to 20 s.",
+    EXACT: f"`{EXACT}`: solves systems that are on the GPU already, in float64, and checks every solution. Heat takes "
+    "10 steps, to 20 s.",
 }
 
 
 def details(rows: Rows) -> list[str]:
-    """Write down what was measured, and how."""
-    told = ", ".join(f"{problem} {told_model(row)}" for problem, row in models(rows).items())
-    untrained = "Random weights are those of a network of the published size, which is as fast as a trained one. "
+    """Write the page."""
+    told = "\n".join(f"- {problem}: {told_model(row)}" for problem, row in models(rows).items())
+    untrained = ["Random weights are those of a network of the published size."]
     return [
         "# Inference",
-        f"Written by `python benchmarks/inference.py`. Models: {told}. {untrained * (RANDOM in told)}All engines of "
-        "all problems were prepared at the same time (`ready after`) and measured one after the other.",
+        "Written by `python benchmarks/inference.py`.",
+        "All engines of all problems were prepared at the same time, and then measured one after the other. The "
+        "models:",
+        told,
+        "Weights do not change how long a network takes.",
+        *(untrained if RANDOM in told else []),
         *gpu_section(rows_of("gpu", rows)),
         *cpu_section(rows_of("cpu", rows)),
         *failures(rows),
@@ -48,31 +51,38 @@ def gpu_section(rows: list[Row]) -> list[str]:
     return [*(heading if rows else []), *network_section(networks), *solution_section(solutions)]
 
 
-def notes(rows: list[Row]) -> str:
-    """Explain the ways that rows were measured by."""
-    return " ".join(note for way, note in NOTES.items() if any(row["way"] == way for row in rows))
+def notes(rows: list[Row]) -> list[str]:
+    """Explain the ways by which rows were measured, as entries of a list."""
+    return [f"- {note}" for way, note in NOTES.items() if any(row["way"] == way for row in rows)]
 
 
 def network_section(rows: list[Row]) -> list[str]:
     if not rows:
         return []
     bandwidths = sorted(row["bandwidth"] / 1e12 for row in rows)
-    heading = ["problem", "network", "cases", "ready after, s", "us/case on the GPU", "us/case from NumPy"]
-    heading += ["memory-bound limit, us/case", "reached", "TFLOP/s", "relative difference from a CPU"]
+    heading = ["problem", "network", "cases", "ready after, s", "µs/case on the GPU", "µs/case from NumPy"]
+    heading += ["memory-bound limit, µs/case", "reached", "TFLOP/s", "relative difference from a CPU"]
+    explained = [
+        "- *ready after*: the time of the first prediction, compilation included.",
+        "- *on the GPU*: inputs and predictions stay on the GPU. *From NumPy*: from NumPy arrays to NumPy arrays, "
+        "transfers included.",
+        "- *memory-bound limit*: the time to move the inputs once, the output of every convolution twice and the "
+        f"predictions once, at the bandwidth of a copy here, {bandwidths[0]:.2f} to {bandwidths[-1]:.2f} TB/s (read "
+        "and written). Everything else is taken to be free. *Reached* is the limit divided by the time on the GPU.",
+        "- *relative difference from a CPU*: the median relative L2 difference from predictions in float32 on a CPU, "
+        f"over {NUM_DRAWN} drawn cases, or fewer in a smaller batch.",
+        "- Convolutions in `float32` round to TensorFloat32, which is torch's default.",
+    ]
     return [
-        "Median microseconds per case, of a single case and in large batches that lie on the GPU, and "
-        "from NumPy arrays to NumPy arrays, transfers included. `float32` convolutions round to TensorFloat32, as is "
-        "torch's default. The limit is the time to move the inputs once, the output of every convolution twice and "
-        f"the predictions once, at the {bandwidths[0]:.2f} to {bandwidths[-1]:.2f} TB/s of a copy here (read and "
-        "written); all else is taken to be free. The last column is the median relative L2 difference from float32 on "
-        f"a CPU, over {NUM_DRAWN} drawn cases where that many are predicted. {notes(rows)}".rstrip(),
+        "Median times per case, for a single case and for large batches:",
+        "\n".join([*explained, *notes(rows)]),
         table(heading, [line for row in rows for line in network_lines(row)]),
         *speed_up(rows),
     ]
 
 
 def network_lines(row: Row) -> Iterator[list[str]]:
-    """Write the lines of an engine, for one case and for many."""
+    """Write the rows of an engine, for one case and for many."""
     limit = row["bytes_per_case"] / row["bandwidth"]
     for batch in row["batches"]:
         took = batch["seconds"]
@@ -91,31 +101,32 @@ def network_lines(row: Row) -> Iterator[list[str]]:
 
 
 def speed_up(rows: list[Row]) -> list[str]:
-    """Say how much faster the compiled bfloat16 network is than the plain one, or the eager one if that is missing."""
+    """Write how many times as fast as the plain network (else the eager one) the compiled bfloat16 network is."""
     found = {(row["problem"], row["way"]): row for row in rows}
-    told: dict[str, list[str]] = {RIVAL: [], EAGER: []}
+    lines: dict[str, list[list[str]]] = {RIVAL: [], EAGER: []}
     for problem, way in found:
         rival = RIVAL if (problem, RIVAL) in found else EAGER
         if way == FAST and (problem, rival) in found:
             pairs = zip(one_and_many(found[problem, rival]), one_and_many(found[problem, FAST]), strict=True)
             one, many = (slow["seconds"] / fast["seconds"] for slow, fast in pairs)
             goal = f" (the goal is {GOALS[problem]:g})" if rival == RIVAL and problem in GOALS else ""
-            told[rival].append(f"{problem} {many:.1f}{goal}, for one case {one:.1f}")
-    return [
-        f"Times as fast as `{rival}` is `{FAST}` on the GPU, in large batches: {'; '.join(ratios)}."
-        for rival, ratios in told.items()
-        if ratios
-    ]
+            lines[rival].append([problem, f"{one:.1f}", f"{many:.1f}{goal}"])
+    paragraphs = []
+    for rival, ratios in lines.items():
+        if ratios:
+            paragraphs.append(f"Speed of `{FAST}` on the GPU, as a multiple of the speed of `{rival}`:")
+            paragraphs.append(table(["problem", "one case", "large batches"], ratios))
+    return paragraphs
 
 
 def solution_section(rows: list[Row]) -> list[str]:
-    heading = ["problem", "solution by", "one case, ms", "cases at once", "us/case"]
+    heading = ["problem", "solution by", "one case, ms", "cases at once", "µs/case"]
     lines = [solution_line(row) for row in rows]
-    return [f"Whole solutions on the GPU. {notes(rows)}", table(heading, lines)] if rows else []
+    return ["Solutions in physical units on the GPU:", "\n".join(notes(rows)), table(heading, lines)] if rows else []
 
 
 def solution_line(row: Row) -> list[str]:
-    """Write the line of a way to whole solutions."""
+    """Write the row of a way to solutions in physical units."""
     one, many = one_and_many(row)
     return [
         row["problem"],
@@ -132,21 +143,22 @@ def cpu_section(rows: list[Row]) -> list[str]:
     threads = " or ".join(sorted({f"{row['threads']} thread{'s' * (row['threads'] > 1)}" for row in rows}))
     refused = {(name, why) for row in rows for name, why in row["refused"].items()}
     heading = ["problem", "engine", "ready after, s", "one case, ms", f"each of {CPU_BATCH}, ms"]
-    heading += ["exact solver, ms", "times faster than plain", "than the exact solver"]
+    heading += ["exact solver, ms", "times as fast as plain", "times as fast as the exact solver"]
     return [
         "## On a CPU",
         f"Machine: {machines(rows)}.",
-        f"Median times with {threads} in float32, from NumPy arrays to NumPy arrays; the exact reference solver has "
-        "one thread, assembly included, and for heat takes 10 steps to 20 s. `ready after` is the first prediction. "
-        "`plain network` calls the network as it is, eagerly; the last columns compare single cases with it and with "
-        "the exact solver.",
+        f"Median times with {threads} in float32, from NumPy arrays to NumPy arrays:",
+        "- *ready after*: the time of the first prediction.\n"
+        f"- `{PLAIN}`: the network called as it is, eagerly.\n"
+        "- *exact solver*: the reference solver with one thread, assembly included. Heat takes 10 steps, to 20 s.\n"
+        "- The last two columns compare single cases. Less than 1 means slower.",
         table(heading, [line for row in rows for line in cpu_lines(row)]),
         *(f"Not timed: {name}. {why}" for name, why in sorted(refused)),
     ]
 
 
 def cpu_lines(row: Row) -> Iterator[list[str]]:
-    """Write the lines of the engines of a CPU."""
+    """Write the rows of the engines of a CPU."""
     for name, times in row["engines"].items():
         yield [
             row["problem"],

@@ -1,4 +1,4 @@
-"""What compiled networks have to beat: a network of the published recipe in plain float32, as anyone would call it."""
+"""The rival of compiled networks: a network of the published recipe in plain float32, as anyone would call it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ from disol.surrogate.engines import TorchEngine
 
 
 def interpolate(features: torch.Tensor) -> torch.Tensor:
-    """Double the size by torch's own kernel."""
+    """Double the size with torch's own kernel."""
     return functional.interpolate(features, scale_factor=2, mode="bilinear", align_corners=False)
 
 
 @contextmanager
 def torch_interpolation() -> Iterator[None]:
-    """Interpolate by torch's own kernel in the meantime, in all networks of this process."""
+    """Within this context, interpolate with torch's own kernel in all networks of this process."""
     own = scales.double
     scales.double = interpolate
     try:
@@ -33,7 +33,7 @@ class PlainEngine(TorchEngine):
     name: ClassVar[str] = "plain"
 
     def prepare(self) -> None:
-        """Take the network to the device."""
+        """Move the network to the device."""
         self.network.to(self.device)
 
     def forward(self, cases: torch.Tensor) -> torch.Tensor:

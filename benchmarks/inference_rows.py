@@ -1,4 +1,4 @@
-"""What was measured: kept as lines of JSON, found again by problem and way."""
+"""Results: stored as lines of JSON, and found again by problem and way."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ Rows = dict[str, dict[str, Row]]
 
 
 def known_rows(out: Path) -> Rows:
-    """Return what is known, by problem and way, in the order of their tables; what was measured later counts."""
+    """Return the stored rows by problem and way, in the order of their tables; later rows replace earlier ones."""
     rows = {(row["problem"], row["way"]): row for row in read_rows(out / RESULTS)}
     ordered = {problem: {way: rows[problem, way] for way in WAYS if (problem, way) in rows} for problem in PREDICTED}
     return {problem: found for problem, found in ordered.items() if found}
 
 
 def keep_row(out: Path, row: Row) -> None:
-    """Keep a row at once, and say so."""
+    """Store a row at once, and print a line about it."""
     add_row(out / RESULTS, row)
     print(f"{row['problem']}: {row['way']} {row.get('error', 'measured')}", flush=True)
 
 
 def missing_ways(known: dict[str, Row], parts: list[str], weights: str, device: str) -> list[str]:
-    """List the ways of some parts that have not been measured with the weights of today, on such a device."""
+    """List the ways of some parts that have not been measured with the present weights on such a device."""
 
     def is_known(name: str, row: Row) -> bool:
         elsewhere = WAYS[name].part == "gpu" and bool(row.get("gpu")) != (device == "cuda")
@@ -33,7 +33,7 @@ def missing_ways(known: dict[str, Row], parts: list[str], weights: str, device: 
 
 
 def without_trials(rows: Rows) -> Rows:
-    """Leave out the ways of a GPU that were tried out elsewhere."""
+    """Leave out ways for a GPU that were tried out on a CPU."""
 
     def is_trial(row: Row) -> bool:
         return WAYS[row["way"]].part == "gpu" and not row.get("gpu") and "error" not in row
@@ -42,7 +42,7 @@ def without_trials(rows: Rows) -> Rows:
 
 
 def rows_of(part: str, rows: Rows) -> list[Row]:
-    """List what was measured of a part; what failed was not."""
+    """List the rows of a part that did not fail."""
     return [row for row in measured(rows) if WAYS[row["way"]].part == part]
 
 
@@ -52,12 +52,12 @@ def measured(rows: Rows) -> list[Row]:
 
 
 def one_and_many(row: Row) -> tuple[Row, Row]:
-    """Return what was measured with one case and with many."""
+    """Return the measurements of one case and of many."""
     return row["batches"][0], row["batches"][-1]
 
 
 def machines(rows: list[Row]) -> str:
-    """Name what rows were measured on."""
+    """Name the machines that rows were measured on."""
     names = {f"{row['gpu']}, {row['machine']}" if WAYS[row["way"]].part == "gpu" else row["machine"] for row in rows}
     return " and ".join(sorted(names))
 
@@ -68,7 +68,7 @@ def models(rows: Rows) -> dict[str, Row]:
 
 
 def failures(rows: Rows) -> list[str]:
-    """Say what failed."""
+    """List what failed."""
     failed = [row for found in rows.values() for row in found.values() if "error" in row]
     lines = [f"- {row['problem']}, {row['way']}: {row['error']}" for row in failed]
     return ["## Not measured", "\n".join(lines)] if lines else []

@@ -1,4 +1,4 @@
-"""What is timed: the shipped model of a problem, or a network of its published size, and cases for it."""
+"""The subject of a measurement: the shipped model of a problem, or an untrained network, and cases for it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -37,11 +37,11 @@ class Subject:
 
     @property
     def times(self) -> dict[str, list[float]]:
-        """The frame that a transient problem is asked for."""
+        """The frame to predict of a transient problem."""
         return {"times": [TRAINED_UNTIL]} if self.checkpoint.problem.times else {}
 
     def inputs(self, batch: int) -> np.ndarray:
-        """Stack cases, in turns; what they hold does not change how long they take."""
+        """Stack cases, repeating them as needed; their values do not change how long they take."""
         return np.stack([self.cases[index % len(self.cases)].inputs for index in range(batch)])
 
     def data(self, batch: int) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Subject:
 
 
 def subject_of(problem: str) -> Subject:
-    """Return what is timed for a problem."""
+    """Return the model and the cases that are timed for a problem."""
     name, checkpoint = model_of(problem)
     rules, side = checkpoint.conventions, checkpoint.resolution
     cases = [disol.draw(problem, 5, index, conventions=rules, resolution=side) for index in range(NUM_DRAWN)]
@@ -60,7 +60,7 @@ def subject_of(problem: str) -> Subject:
 
 
 def model_of(problem: str) -> tuple[str, Checkpoint]:
-    """Return the shipped model of a problem that predicts patterns by the paper's conventions, or an untrained one."""
+    """Return the shipped model of a problem for patterns by the paper's conventions, or else an untrained one."""
     for name in list_pretrained():
         trained = load_checkpoint(PRETRAINED / name)
         if (trained.problem.name, str(trained.conventions), trained.predicts) == (problem, CONVENTIONS, "pattern"):
@@ -75,7 +75,7 @@ def untrained(problem: str) -> Checkpoint:
 
 
 def describe(subject: Subject) -> dict[str, Any]:
-    """Return what a measurement has to say about its model: a speed without an error means nothing."""
+    """Describe the model of a measurement with its errors: a speed without an error means nothing."""
     return {
         "problem": subject.problem,
         "model": subject.name,
@@ -85,7 +85,7 @@ def describe(subject: Subject) -> dict[str, Any]:
 
 
 def with_errors_of_today(problem: str, rows: dict[str, Row]) -> dict[str, Row]:
-    """Tell the errors of the model as it is shipped: its network is as fast as with the weights that were timed."""
+    """Replace errors by those of the model as shipped today; its network is as fast as with the weights timed."""
     name, checkpoint = model_of(problem)
     known, weights = {"rel_l2": errors_of(checkpoint), "error_times": error_times(checkpoint)}, weights_of(checkpoint)
 
@@ -101,10 +101,10 @@ def errors_of(checkpoint: Checkpoint) -> dict[str, float | None]:
 
 
 def error_times(checkpoint: Checkpoint) -> list[float]:
-    """Return the times that errors of a transient problem are means over."""
+    """Return the times over which errors of a transient problem are averaged."""
     return sorted({time for test in checkpoint.metrics.get("tests", {}).values() for time in headline_times(test)})
 
 
 def weights_of(checkpoint: Checkpoint) -> str:
-    """Tell the weights of models apart."""
+    """Return what identifies the weights of a model."""
     return checkpoint.card.files.get(WEIGHTS, RANDOM)

@@ -1,6 +1,6 @@
 """The ways from a case to its solution that are timed.
 
-Each is prepared, which compiles and calls everything once, and returns what measures it, which compiles nothing.
+Preparing a way compiles and calls everything once. It returns a function that measures, and compiles nothing.
 """
 
 import copy
@@ -52,10 +52,10 @@ Predict = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What every way is given.
+    """The setting of every way.
 
-    budget       seconds to spend on each measurement
-    most_cases   at once, if fewer than usual are wanted
+    budget       seconds for each measurement
+    most_cases   largest batch, if smaller than usual
     """
 
     subject: Subject
@@ -71,7 +71,7 @@ class Setting:
 
 @cache
 def engine_of(setting: Setting, name: str, precision: str) -> TorchEngine:
-    """Build an engine once, for whichever ways use it: compiling takes long."""
+    """Build an engine once, for all ways that use it, because compiling takes long."""
     checkpoint, device = setting.subject.checkpoint, str(setting.device)
     engine = build_engine(checkpoint.network, checkpoint.problem, engine=name, device=device, precision=precision)
     assert isinstance(engine, TorchEngine)
@@ -80,7 +80,7 @@ def engine_of(setting: Setting, name: str, precision: str) -> TorchEngine:
 
 @cache
 def cpu_prediction(setting: Setting) -> np.ndarray:
-    """Predict the drawn cases in float32 on a CPU, which others are compared with."""
+    """Predict the drawn cases in float32 on a CPU, as the reference for other engines."""
     checkpoint = setting.subject.checkpoint
     return build_engine(checkpoint.network, checkpoint.problem)(setting.subject.inputs(NUM_DRAWN))
 
@@ -92,7 +92,7 @@ def plain_engine(setting: Setting) -> TorchEngine:
 
 
 def prepare_network(setting: Setting, build: Callable[[Setting], TorchEngine]) -> Measure:
-    """Predict patterns by torch, as it is or compiled."""
+    """Predict patterns with torch, eager or compiled."""
     subject, network = setting.subject, setting.subject.checkpoint.network
     engine, reference = build(setting), cpu_prediction(setting)
     inputs = [subject.inputs(batch) for batch in setting.batches(PREDICTED)]
@@ -120,7 +120,7 @@ def prepare_network(setting: Setting, build: Callable[[Setting], TorchEngine]) -
 
 
 def resident_run(engine: TorchEngine, inputs: np.ndarray) -> Run:
-    """Return a run on cases that are on the device already, as many at once as the engine takes."""
+    """Return a run on cases that are on the device, as many at once as the engine takes."""
     cases = torch.from_numpy(inputs).to(engine.device)
     at_once = engine.cases_at_once(len(cases), (inputs.shape[2], inputs.shape[3]))
     chunks = torch.split(cases, at_once)
@@ -136,7 +136,7 @@ def prepare_verification(setting: Setting) -> Measure:
 
 
 def prepare_exact(setting: Setting) -> Measure:
-    """Solve systems that are on the device by the exact batched solver, and check every solution."""
+    """Solve systems that are on the device with the exact batched solver, and check every solution."""
     problem, resolution = setting.subject.checkpoint.problem, setting.subject.checkpoint.resolution
     _, many = setting.batches(SOLVED)
     operator, loads, initial = batch_of(Workload(problem.name, resolution, many), many, setting.device)
@@ -154,7 +154,7 @@ def prepare_exact(setting: Setting) -> Measure:
 
 
 def prepare_runs(runs: Mapping[int, Run], budget: float) -> Measure:
-    """Call runs of so many cases once, and time them per case when asked to."""
+    """Call every run once; the runs are by their number of cases, and times are per case."""
     for run in runs.values():
         run()
     return lambda: {
@@ -163,7 +163,7 @@ def prepare_runs(runs: Mapping[int, Run], budget: float) -> Measure:
 
 
 def prepare_cpu(setting: Setting) -> Measure:
-    """Predict by every engine on a CPU, and solve exactly by the reference solver in one thread."""
+    """Predict with every engine on a CPU, and solve exactly with the reference solver in one thread."""
     subject = setting.subject
     single, many = subject.inputs(1), subject.inputs(CPU_BATCH)
     engines, refused = cpu_engines(setting)
@@ -188,7 +188,7 @@ def prepare_cpu(setting: Setting) -> Measure:
 
 
 def cpu_engines(setting: Setting) -> tuple[dict[str, Predict], dict[str, str]]:
-    """Build the engines of a CPU, and say why others cannot be; who has a GPU does not compile for a CPU."""
+    """Build the engines of a CPU, and say why others cannot be built; beside a GPU none is compiled."""
     network, problem = setting.subject.checkpoint.network, setting.subject.checkpoint.problem
     engines: dict[str, Predict] = {PLAIN: partial(plain_prediction, network)}
     refused = {}
@@ -208,20 +208,20 @@ def plain_prediction(network: nn.Module, inputs: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to a solution, and the part of the measurements that it belongs to."""
+    """A way to a solution, and the part of the measurements it belongs to."""
 
     part: Literal["gpu", "cpu"]
     prepare: Callable[[Setting], Measure]
 
 
 def network_way(name: str, precision: str) -> Way:
-    """Return the way by an engine."""
+    """Return the way of an engine."""
     return Way("gpu", partial(prepare_network, build=lambda setting: engine_of(setting, name, precision)))
 
 
 RIVAL, EAGER, FAST = "plain float32", "torch float32", "compiled bfloat16"
 VERIFICATION, EXACT, CPU = "model.verify", "exact batched", "cpu"
-# In the order they are prepared in: should time run out, what compiles is missing first.
+# In the order of preparation: what compiles comes last, and is missing first if time runs out.
 WAYS = {
     RIVAL: Way("gpu", partial(prepare_network, build=plain_engine)),
     EAGER: network_way("torch", "float32"),

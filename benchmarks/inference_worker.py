@@ -1,9 +1,9 @@
-"""The ways of one problem, prepared at once and measured when told to.
+"""Prepare all ways of one problem, and measure them on request.
 
     echo measure | python benchmarks/inference_worker.py --problem poisson --ways "torch float32" "exact batched"
 
-It prepares, prints "ready", waits for a line on standard input, and prints a line of JSON for each way. One that fails
-is a line that says so.
+The script prepares, prints "ready", waits for a line on standard input, and prints a line of JSON for each way. If a
+way fails, its line says so.
 """
 
 import argparse
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 def attempt(step: Callable[[], Result]) -> Result | Row:
-    """Take a step, or return a row that says why it failed, so that the other ways go on."""
+    """Take a step, or return a row that says why it failed, so that the other ways continue."""
     try:
         return step()
     except Exception as error:
@@ -35,7 +35,7 @@ def attempt(step: Callable[[], Result]) -> Result | Row:
 
 
 def prepare_in_time(ways: list[str], setting: Setting, limit: float) -> dict[str, Measure | Row]:
-    """Prepare ways one after the other; when time is up, the one at work is interrupted, and those after it fail."""
+    """Prepare ways one after the other; when time is up, interrupt the present one and fail those after it."""
     late = f"not prepared within {limit:g} s"
 
     def stop(*_: object) -> None:
@@ -50,7 +50,7 @@ def prepare_in_time(ways: list[str], setting: Setting, limit: float) -> dict[str
     for way in ways:
         prepared[way] = attempt(partial(WAYS[way].prepare, setting)) if has_time() else {}
         if not has_time() and not callable(prepared[way]):
-            prepared[way] = {"error": late}  # torch gives other names to what stops its compiler
+            prepared[way] = {"error": late}  # torch raises other errors when its compiler is interrupted
     signal.setitimer(signal.ITIMER_REAL, 0)
     return prepared
 
@@ -60,10 +60,10 @@ def main() -> None:
     parser.add_argument("--problem", required=True, choices=list(PREDICTED))
     parser.add_argument("--ways", required=True, nargs="+", choices=list(WAYS))
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--seconds", type=float, default=0.3, help="to spend on each measurement")
-    parser.add_argument("--threads", type=int, default=1, help="of torch and ONNX Runtime on the CPU")
-    parser.add_argument("--most-cases", type=int, help="at once; the problem's own number unless given")
-    parser.add_argument("--limit", type=float, default=200.0, help="seconds to prepare in")
+    parser.add_argument("--seconds", type=float, default=0.3, help="time for each measurement")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch and ONNX Runtime on the CPU")
+    parser.add_argument("--most-cases", type=int, help="largest batch; default: that of the problem")
+    parser.add_argument("--limit", type=float, default=200.0, help="most seconds to prepare")
     options = parser.parse_args()
     tell_and_wait = listen_for_the_word()
     torch.set_num_threads(options.threads)

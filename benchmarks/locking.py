@@ -1,4 +1,4 @@
-"""Where bilinear elements lock on the true boundary: thin walls in bending, and materials that keep their volume.
+"""Where bilinear elements lock on the true boundary: thin walls in bending, and nearly incompressible materials.
 
 python benchmarks/locking.py --write docs/benchmarks/locking.md
 """
@@ -30,7 +30,7 @@ def cylinder_error(ratio: float, side: int) -> float:
 
 
 def bending_error(depth: int) -> float:
-    """Return by how much the end of a cantilever, 32 pixels long, moves too little, against a finer grid."""
+    """Return by how much the end of a cantilever, 32 pixels long, moves too little compared with a finer grid."""
     body, end = np.zeros((2, 64, 64))
     body[30 : 30 + depth, 8:40], end[30 : 30 + depth, 39] = 1, 1
     held = np.roll(end, -31, axis=1)
@@ -51,12 +51,15 @@ def main() -> None:
     publish(
         [
             "# Locking",
-            "Written by `python benchmarks/locking.py`. Bilinear elements on the true boundary (`physical`): "
-            "relative L2 error of the thick-walled cylinder in plane strain as Poisson's ratio nears ½, and how much "
-            f"too little the end of a cantilever of 32 pixels moves, against a grid {FINER} times finer.",
-            table(["Poisson's ratio", "64", "128"], cylinders),
+            "Written by `python benchmarks/locking.py`.",
+            "On the true boundary (`physical`), bilinear elements are too stiff in two cases. Solutions of elasticity "
+            "warn of both: of Poisson's ratios above 0.45, and of walls of less than 4 pixels.",
+            "**Nearly incompressible materials:** relative L2 error of the thick-walled cylinder in plane strain as "
+            "Poisson's ratio approaches ½, on two grids:",
+            table(["Poisson's ratio", "error at 64", "error at 128"], cylinders),
+            "**Thin walls in bending:** by how much the end of a cantilever, 32 pixels long, moves too little compared "
+            f"with a grid {FINER} times finer:",
             table(["pixels across", "too little by"], walls),
-            "Solutions of elasticity warn of both: of ratios above 0.45, and of walls of less than 4 pixels.",
             f"Machine: {processor()}.",
         ],
         options.write,

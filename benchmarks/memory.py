@@ -1,9 +1,9 @@
-"""What it is worth on a CPU that memory is used again from batch to batch (`disol._devices.reused_memory`).
+"""What reusing memory from batch to batch gains on a CPU (`disol._devices.reused_memory`).
 
     python benchmarks/memory.py --write docs/benchmarks/memory.md
 
-The rival is the same step with memory as the C library handles it. Every row has two processes of its own, one after
-the other, which take a few steps to warm up.
+The rival is the same step with memory as the C library handles it. Each row runs two processes, one after the other,
+and each process takes a few steps to warm up.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from report import processor, publish, table
 
 WARM_UP, STEPS = 2, 5
 TASKS = ("train", "predict")
-HEADING = ["problem", "task", "batch", "as it is, ms per case", "used again, ms per case", "times as fast"]
+HEADING = ["problem", "task", "batch", "as it is, ms per case", "reused, ms per case", "times as fast"]
 
 
 def time_steps(problem_name: str, task: str, batch: int, is_reused: bool) -> float:
@@ -77,10 +77,13 @@ def main(arguments: list[str] | None = None) -> None:
     publish(
         [
             "# Memory that is used again",
-            "Written by `python benchmarks/memory.py`. Networks of the published size in eager float32, median of "
-            f"{STEPS} steps: a training step by Adam, and a prediction. `as it is`: the GNU C library gives large "
-            "arrays back to the system when they are freed, and the system clears each page before it hands it out "
-            "again. `used again`: what is freed is kept until training or evaluation ends, as the package does it.",
+            "Written by `python benchmarks/memory.py`.",
+            "How much time does reusing memory from batch to batch save on a CPU? Networks of the published size in "
+            f"eager float32, median of {STEPS} steps. A step of `train` is a training step by Adam; one of `predict` "
+            "is a prediction.",
+            "- *as it is*: the GNU C library returns large arrays to the system when they are freed, and the system "
+            "clears each page before it hands it out again.\n"
+            "- *reused*: freed memory is kept until training or evaluation ends, as the package does it.",
             f"Machine: torch {torch.__version__}; {processor()}; OMP_NUM_THREADS={torch.get_num_threads()}.",
             table(HEADING, rows),
         ],

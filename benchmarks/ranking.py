@@ -1,10 +1,10 @@
-"""Rank beams with a hole by how far they move: `disol.rank` against a loop of single solutions.
+"""Rank beams with a hole by their largest displacement: `disol.rank` against a loop of single solutions.
 
     python benchmarks/ranking.py --out docs/benchmarks/ranking.json --write docs/benchmarks/ranking.md
     python benchmarks/ranking.py --gpu --out docs/benchmarks/ranking.json --write docs/benchmarks/ranking.md
 
-Every beam is clamped at its left end and pulled downwards at the other; length, depth, and place and size of the hole
-differ. Each is a file of polygons, which both ways read.
+Every beam is clamped at its left end and pulled downwards at the other. Beams differ in length and depth, and in the
+place and size of the hole. Each is a file of polygons, which both ways read.
 """
 
 import argparse
@@ -32,11 +32,11 @@ Row = dict[str, Any]
 BY = "max_displacement"
 CORNERS = 64  # of the polygon of a hole
 BOUNDARIES = {"physical": "true", "paper": "pixels"}
-MOST_APART = {"cpu": 0.0, "cuda": 1e-6}  # values of a ranking from those of the loop, relatively
+MOST_APART = {"cpu": 0.0, "cuda": 1e-6}  # allowed relative difference between the values of a ranking and of the loop
 
 
 def write_beams(count: int, folder: Path, seed: int = 0) -> Iterator[tuple[str, dict[str, str]]]:
-    """Write beams of 0.18 to 0.47 in depth and 0.62 to 0.88 in length; yield their files, and what holds and pulls."""
+    """Write beams of depth 0.18 to 0.47 and length 0.62 to 0.88; yield their files, with supports and forces."""
     rng = np.random.default_rng(seed)
     angles = np.linspace(0, 2 * np.pi, CORNERS, endpoint=False)
     for number in range(count):
@@ -60,29 +60,29 @@ def write_beams(count: int, folder: Path, seed: int = 0) -> Iterator[tuple[str, 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Time on the clock, and that of all processors in this process and those it started."""
+    """Wall time, and the CPU time of this process and those it started."""
 
     wall: float
     cpu: float
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, Seconds]:
-    """Do some work and return how long it took."""
+    """Do some work, and return its result and how long it took."""
     started, before = perf_counter(), sum(os.times()[:4])
     result = work()
     return result, Seconds(perf_counter() - started, sum(os.times()[:4]) - before)
 
 
 def compare_ways(variants: list[Variant], conventions: str, options: argparse.Namespace) -> list[Row]:
-    """Solve all beams in a loop, then rank them; return what both took. The order must be the same."""
-    disol.solve_exact(variants[0](), device="cpu")  # imports what the first solution needs
+    """Solve all beams in a loop, then rank them; return the times of both. The order must be the same."""
+    disol.solve_exact(variants[0](), device="cpu")  # warm-up: imports what a solution needs
     values, looped = timed(lambda: [measure(disol.solve_exact(each(), device="cpu"), BY) for each in variants])
     order = sorted(range(len(variants)), key=values.__getitem__)
     ways = [("a loop of `solve_exact`", looped, 0.0)]
     for device in ["cpu", *(["cuda"] if options.gpu and conventions != "physical" else [])]:
         rank = partial(disol.rank, variants, BY, workers=options.workers, device=device)
         if device == "cuda":
-            rank()  # libraries of the GPU are loaded, and kernels compiled
+            rank()  # warm-up: loads the libraries of the GPU, and compiles kernels
         ranking, ranked = timed(rank)
         gap = max(abs(row.value / values[row.number] - 1) for row in ranking.ranked if row.value is not None)
         if [row.number for row in ranking] != order or gap > MOST_APART[device]:
@@ -97,7 +97,7 @@ def compare_ways(variants: list[Variant], conventions: str, options: argparse.Na
 
 
 def page(machines: dict[str, list[Row]]) -> list[str]:
-    """Write down what was measured on each machine."""
+    """Write the page."""
     lines = []
     for machine, rows in machines.items():
         loops = {row["conventions"]: row["wall"] for row in rows if row["way"].startswith("a loop")}
@@ -119,22 +119,25 @@ def page(machines: dict[str, list[Row]]) -> list[str]:
         "machine",
         "boundary",
         "way",
-        "time in all",
-        "a beam",
+        "wall time",
+        "per beam",
         "CPU time",
         "times as fast as the loop",
-        "values apart",
+        "largest difference",
     ]
     return [
         "# Ranking",
-        f"Written by `python benchmarks/ranking.py`. {beams} beams with a round hole, files of polygons, clamped at "
-        "one end and pulled at the other, ranked by their largest displacement on 128 x 128 pixels. All ways read each "
-        "file and solve it; the time of `disol.rank` is from the call to its answer, processes started and ended. A "
-        "GPU takes cases on pixels, after one ranking that is not timed, in which its libraries are loaded.",
+        "Written by `python benchmarks/ranking.py`.",
+        f"`disol.rank` against a loop of `solve_exact`: {beams} beams with a round hole, clamped at one end and pulled "
+        "at the other, are ranked by their largest displacement on 128 x 128 pixels. Each beam is a file of polygons. "
+        "Every way reads the file and solves the case.",
+        "- The boundary is the true one, or that of pixels (conventions `paper`).\n"
+        "- The time of `disol.rank` runs from the call to its answer. It includes starting and ending the processes.\n"
+        "- The GPU only takes cases on pixels. It is timed after one ranking that loads its libraries.\n"
+        "- If other processes keep the cores busy, compare CPU times rather than wall times.",
         table(heading, lines),
-        "Every ranking has the order of the loop. Values are apart from those of the loop by at most the share in the "
-        "last column: on processors they are the same to the last bit.",
-        "Where others keep the cores busy, times on the clock say little, and CPU times say more.",
+        "Every ranking has the order of the loop. The last column is the largest relative difference between its "
+        "values and those of the loop. On CPUs they are the same to the last bit.",
     ]
 
 
@@ -143,13 +146,13 @@ def main() -> None:
     parser.add_argument("--beams", type=int, default=200)
     parser.add_argument("--resolution", type=int, default=128)
     parser.add_argument("--workers", type=int, default=usable_cores())
-    parser.add_argument("--gpu", action="store_true", help="rank on the GPU, too")
-    parser.add_argument("--out", type=Path, help="a JSON file with what each machine took; this one is added")
+    parser.add_argument("--gpu", action="store_true", help="also rank on the GPU")
+    parser.add_argument("--out", type=Path, help="a JSON file of results by machine, to which this one is added")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
     machine, rows = processor(), list[Row]()
     if options.gpu:
-        import torch  # noqa: PLC0415  not where processors alone are measured
+        import torch  # noqa: PLC0415  not needed to measure CPUs
 
         machine = f"{torch.cuda.get_device_name()}; {machine}"
     for conventions in BOUNDARIES:

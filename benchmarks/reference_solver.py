@@ -1,7 +1,7 @@
 """The reference solver against SciPy's default `spsolve` on COO assembly, and the time to draw a case.
 
-Both solve the same systems in the same run on one core, case by case and in turns, and are charged the processor
-time they use, so that a busy machine does not favour either; the ratio is what counts.
+Both solve the same systems in the same run on one core, case by case and in turns. Times are processor times, so that a
+busy machine does not favour either. The ratio is what counts.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SETTINGS = [
 
 
 def solve_by_triplets(system: System) -> np.ndarray:
-    """Solve as most scripts do: triplets of every element, COO to CSC, `spsolve` with its defaults."""
+    """Solve as most scripts do: triplets of all elements, COO to CSC, `spsolve` with its defaults."""
     components, rows, columns = system.free.shape
     pixel_rows, pixel_columns = np.nonzero(system.mask)
     corners = np.stack([(pixel_rows + r) * columns + pixel_columns + c for r, c in CORNERS], axis=1)
@@ -98,12 +98,13 @@ def main() -> None:
     publish(
         [
             "# Reference solver",
-            "Written by `make bench`. Exact solution of one case, assembly included, median over "
+            "Written by `make bench`.",
+            "How long does the reference solver take for one case, assembly included? Medians over "
             f"{options.cases} drawn cases, half of them shifted by `all`. The rival assembles COO triplets and calls "
-            "`scipy.sparse.linalg.spsolve` with its defaults; both run in turns on the same systems.",
+            "`scipy.sparse.linalg.spsolve` with its defaults. Both run in turns on the same systems.",
             f"Machine: {processor()}, NumPy {np.__version__}, SciPy {scipy.__version__}; one core is used.",
-            table(["problem", "grid", "disol, ms", "COO + spsolve, ms", "times faster"], solved),
-            "Drawing one case, mean and 95th percentile:",
+            table(["problem", "grid", "disol, ms", "COO + spsolve, ms", "times as fast"], solved),
+            "Time to draw one case, mean and 95th percentile:",
             table(["problem", "grid", "shift", "mean, ms", "p95, ms"], drawn),
         ],
         options.write,

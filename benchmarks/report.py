@@ -1,4 +1,4 @@
-"""How measurements are written down: Markdown tables, and what they ran on."""
+"""How pages of benchmarks are written: Markdown tables, and the name of the machine."""
 
 import os
 import platform
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def processor() -> str:
-    """Name the processor and the Python."""
+    """Name the processor and the version of Python."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""Cost and memory of the batched exact solver against resolution and number of cases, with the fitted exponents."""
+"""Time and memory of the batched exact solver by resolution and number of cases, with fitted exponents."""
 
 import argparse
 from pathlib import Path
@@ -13,24 +13,24 @@ from solvers import Workload, batch_of, cpu_timer, cuda_timer, measured, variant
 RESOLUTIONS = {64: 2048, 96: 1024, 128: 1024, 192: 512, 256: 256, 384: 96, 512: 48}
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 VARIANT = "checked"
-LEAST_SIDES = 3  # so that the larger half of them gives a slope
+LEAST_SIDES = 3  # for a slope through the larger half
 
 
 def exponent(sizes: list[int], costs: list[float]) -> float:
-    """Return p of the fit cost = c sizeᵖ over the larger half of the sizes, where overheads no longer show."""
+    """Return p of the fit cost = c sizeᵖ over the larger half of the sizes, where overheads are small."""
     half = len(sizes) // 2
     return float(np.polyfit(np.log(sizes[half:]), np.log(costs[half:]), 1)[0])
 
 
 def growth(sides: list[int], times: list[float], memory: list[float]) -> list[str]:
-    """Say how time and memory grow with the side, as far as that was measured: a CPU counts no memory."""
+    """Say how time and memory grow with the side, as far as measured; memory is not measured on a CPU."""
     if len(sides) < LEAST_SIDES:
         return []
     grown = f"Time grows as side^{exponent(sides, times):.1f}"
     grown += f", memory as side^{exponent(sides, memory):.1f}" if all(memory) else ""
     return [
-        f"{grown} (fitted to the larger grids). Nested dissection of a planar grid has side^3 operations and "
-        "side^2 log(side) memory."
+        f"{grown} (fitted to the larger grids). In theory, nested dissection of a planar grid takes side^3 operations "
+        "and side^2 log(side) memory."
     ]
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     timer = cuda_timer(3) if device.type == "cuda" else cpu_timer(1)
 
     def cost(resolution: int, batch: int) -> tuple[int, float, float]:
-        """Return the batch that fits, the microseconds and the mebibytes of a case."""
+        """Return the batch that fits, and its microseconds and mebibytes per case."""
         workload = Workload(options.problem, resolution, batch)
         operator, loads, initial = batch_of(workload, batch, device)
         seconds, gibibytes = measured(variants(workload, operator, loads, initial)[VARIANT], timer, device)
@@ -66,13 +66,14 @@ def main() -> None:
     publish(
         [
             "# Scaling of the batched solver",
-            f"Written by `python benchmarks/scaling.py --device {options.device}`. {options.problem}, float64, one "
-            "load, solutions checked; memory is the peak of the device's allocator divided by the cases.",
+            f"Written by `python benchmarks/scaling.py --device {options.device}`.",
+            f"Time and memory per case of {options.problem}, in float64, with one load and every solution checked. "
+            "Memory is the peak of the device's allocator divided by the number of cases.",
             f"Machine: {gpu}{processor()}.",
-            table(["grid", "cases at once", "us/case", "MiB/case"], rows),
+            table(["grid", "cases at once", "µs/case", "MiB/case"], rows),
             *growth(sides, [time for _, time, _ in by_side], [memory for _, _, memory in by_side]),
-            "At 64 pixels, against the number of cases solved at once:",
-            table(["cases", "us/case", "ms in all"], batch_rows),
+            "On the 64 grid, by the number of cases solved at once:",
+            table(["cases at once", "µs/case", "ms for all"], batch_rows),
         ],
         options.write,
     )

@@ -1,14 +1,15 @@
-"""How accurately `model.predict` sizes patterns, and what each part of its projection is worth.
+"""How accurately `model.predict` finds the size of a pattern, and what each part of its projection is worth.
 
     python benchmarks/sizes.py --models poisson advection-diffusion-high --write docs/benchmarks/sizes.md
 
-Every way takes the patterns of one network on the same cases, drawn with seed 1, and gives a size c to each. What is
-told is |c / c* − 1|, c* being the size that is nearest to the exact solution in L2, and the mean error of the field.
+Every way takes the patterns p of one network for the same cases, drawn with seed 1, and gives each a size c. The table
+lists |c / c* − 1|, where c* is the size for which c* p is nearest to the exact solution in L2. It also lists the mean
+error of the field.
 
     least energy     (p · b) / (p · A p)
-    weighted         (ρ p · b) / (ρ p · A p), with the weight ρ that makes ρ A symmetric
-    smoothed         (w · b) / (w · A p), w being p smoothed
-    predict          both, as the package does it
+    weighted         (ρ p · b) / (ρ p · A p), with the weight ρ for which ρ A is symmetric
+    smoothed         (w · b) / (w · A p), where w is p smoothed
+    predict          smoothed and weighted, as the package does it
     nearest          c*, which needs the solution: no size does better
 """
 
@@ -34,7 +35,7 @@ CASES_AT_ONCE = 50
 
 
 def sizes_of(model: Surrogate, cases: list[Case]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return |c / c* − 1| and the relative error of the field of each case, for every way; of heat at 2 s."""
+    """Return |c / c* − 1| and the relative error of the field of each case, for every way; heat at 2 s."""
     times = None if cases[0].times is None else list(model.problem.times[:1])
     if times is not None:
         cases = [replace(case, terms={**case.terms, "times": tuple(times)}) for case in cases]
@@ -58,7 +59,7 @@ def sizes_of(model: Surrogate, cases: list[Case]) -> dict[str, tuple[np.ndarray,
 
 
 def rows_of(name: str, options: argparse.Namespace) -> list[list[str]]:
-    """Measure one model on every kind of cases."""
+    """Measure one model on every kind of case."""
     model = disol.load(name, device=options.device, precision=options.precision)
     rows = []
     for shift, kind in KINDS.items():
@@ -77,7 +78,7 @@ def rows_of(name: str, options: argparse.Namespace) -> list[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", required=True, help="names, or folders of runs")
-    parser.add_argument("--cases", type=int, default=300, help="of each kind")
+    parser.add_argument("--cases", type=int, default=300, help="number of cases of each kind")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--write", type=Path, help="where to write the page")
@@ -87,13 +88,21 @@ def main() -> None:
         [
             "# Sizes without a solution",
             f"Written by `python benchmarks/sizes.py --models {' '.join(options.models)} --cases {options.cases} "
-            f"--precision {options.precision}`. A network predicts a pattern p; the table tells how far each way to "
-            "size it is from the size c* that is nearest to the exact solution, and the mean error of the field, "
-            "relative in L2. `least energy` is (p · b) / (p · A p), `weighted` has test functions ρ p, `smoothed` "
-            "those of p smoothed, `predict` both, as `model.predict` does it. `nearest` needs the solution, so no size "
-            "does better. Heat is measured at 2 s.",
+            f"--precision {options.precision}`.",
+            "A network predicts a pattern p. Its size c is found from the discrete system A u = b, without solving it. "
+            "How accurate is the way of `model.predict` compared with simpler ones?",
+            "- *off by*: |c / c* − 1|, where c* is the size for which c* p is nearest to the exact solution.\n"
+            "- *error of the field*: the relative L2 error of c p.",
+            "The ways:",
+            "- `least energy`: c = (p · b) / (p · A p)\n"
+            "- `weighted`: with the test function ρ p instead of p, where ρ is the weight for which ρ A is symmetric\n"
+            "- `smoothed`: with p smoothed as the test function\n"
+            "- `predict`: smoothed and weighted, as `model.predict` does it "
+            "([how](../solving.md#how-a-prediction-gets-its-size))\n"
+            "- `nearest`: c*, which needs the solution. No size does better.",
+            "Heat is measured at 2 s.",
             f"Machine: torch {torch.__version__}; {processor()}.",
-            table(["model", "cases", "size by", "off by, median", "p95", "error of the field, mean"], rows),
+            table(["model", "cases", "size by", "off by, median", "off by, p95", "error of the field, mean"], rows),
         ],
         options.write,
     )

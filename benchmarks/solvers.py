@@ -1,12 +1,12 @@
 """Time the batched solvers per problem and variant: microseconds per case on one device.
 
     python benchmarks/solvers.py --device cuda                        the direct solver and its rival
-    python benchmarks/solvers.py --variants all                       every setting of it
-    python benchmarks/solvers.py --variants unrefined,checked         what estimating errors and refinement cost
+    python benchmarks/solvers.py --variants all                       every setting of the direct solver
+    python benchmarks/solvers.py --variants unrefined,checked         what error estimates and refinement cost
     python benchmarks/solvers.py --problems poisson-128 --variants default,base-16 --profile
 
-Geometries are drawn and multiplied by the eight symmetries of the square, so that no two of a batch are equal:
-the direct solver computes equal boxes once and would gain from copies.
+An eighth of the geometries is drawn; the others are copies by the eight symmetries of the square. No two of a batch are
+equal, because the direct solver computes equal boxes only once and would gain from copies.
 """
 
 import argparse
@@ -74,6 +74,16 @@ ELIMINATIONS = {
     "compiled": Elimination(compiled=True),
 }
 Timer = Callable[[Callable[[], object]], float]
+NOTES = {
+    "default": "nested dissection",
+    "unrefined": "`default`, and the backward error of every solution",
+    "checked": "`unrefined`, and an estimate of the error, with refinement where that is not small",
+    "mixed": "float32 factors and float64 refinement",
+    "25 steps": "heat to 50 s; its other variants take one step",
+    "multigrid": "the rival, conjugate gradients (BiCGStab for advection-diffusion) preconditioned by multigrid, to a "
+    "relative residual of 1e-10",
+    "multigrid, mixed": "the same, with the preconditioner in float32",
+}
 
 
 HEADLINES = ("default", "unrefined", "checked", "mixed", "25 steps", "25 steps, mixed", "multigrid", "multigrid, mixed")
@@ -99,20 +109,19 @@ def main() -> None:
     publish(
         [
             "# Batched solvers",
-            f"Written by `python benchmarks/solvers.py --device {device.type}`. Microseconds per case in a batch of "
-            "different geometries, median; float64. `default` is nested dissection, `unrefined` adds the backward "
-            "error of every solution, `checked` refinement and the estimate of its error, `mixed` has float32 factors "
-            "and float64 refinement, `25 steps` is heat to 50 s; the rival is multigrid-preconditioned CG (BiCGStab "
-            "for advection) to a relative residual of 1e-10.",
+            f"Written by `python benchmarks/solvers.py --device {device.type}`.",
+            "Median time per case in batches of different geometries, in float64, and the peak of the memory. A "
+            "workload is a problem with the side of its grid in pixels. The variants:",
+            "\n".join(f"- `{name}`: {note}" for name, note in NOTES.items() if any(row[1] == name for row in rows)),
             f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
-            table(["workload", "variant", "cases at once", "us/case", "GiB"], rows),
+            table(["workload", "variant", "cases at once", "µs/case", "GiB"], rows),
         ],
         arguments.write,
     )
 
 
 def chosen_variants(asked: str, runs: dict[str, Callable[[], object]]) -> list[str]:
-    """Return the variants to time: those named, all, or those that head the page."""
+    """Return the variants to time: those named, all, or by default those of the page."""
     if asked == "all":
         return list(runs)
     return [variant for variant in (asked.split(",") if asked else HEADLINES) if variant in runs]
@@ -123,7 +132,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--problems", default=",".join(WORKLOADS), help="names, separated by commas")
     parser.add_argument("--variants", default="", help="names, separated by commas, or all")
-    parser.add_argument("--batch", type=int, default=0, help="cases at once; the workload's own unless given")
+    parser.add_argument("--batch", type=int, default=0, help="cases at once; default: those of the workload")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--write", type=Path, help="where to write the page")
     parser.add_argument("--profile", action="store_true", help="also print where the time goes")
@@ -179,7 +188,7 @@ def variants(
 
 
 def measured(run: Callable[[], object], timer: Timer, device: torch.device) -> tuple[float, float]:
-    """Return the median seconds of a run, and the most memory it held."""
+    """Return the median seconds of a run, and its peak memory in GiB."""
     if device.type != "cuda":
         return timer(run), 0.0
     torch.cuda.reset_peak_memory_stats(device)
@@ -218,7 +227,7 @@ def cpu_timer(repeats: int) -> Timer:
 
 
 def profile(run: Callable[[], object], device: torch.device) -> None:
-    """Print the operations that take longest."""
+    """Print the operations that take the most time."""
     kind = "cuda" if device.type == "cuda" else "cpu"
     with torch.profiler.profile() as profiler:
         run()

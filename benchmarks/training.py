@@ -1,11 +1,11 @@
-"""Cases per second of training: a plain loop of the published recipe, and what each step away from it buys.
+"""Cases per second of training: a plain loop of the published recipe, and what each step away from it gains.
 
     python benchmarks/training.py --write docs/benchmarks/training.md
     python benchmarks/training.py --problems poisson elasticity --out runs/training-speed
 
-Every way to train has a process of its own. Those of a problem prepare at the same time, and are then measured one
-after the other. What was measured is kept in a file of `--out` as soon as it is known, and is not measured again: a run
-that was cut off goes on where it was, and one with nothing left to do writes the page.
+Every variant has a process of its own. Those of a problem prepare at the same time, and are then measured one after the
+other. Every result is kept in a file in `--out` as soon as it is known, and is not measured again. An interrupted run
+is continued; a run with nothing left to measure writes the page.
 """
 
 import argparse
@@ -18,25 +18,25 @@ from pathlib import Path
 
 from report import publish, table
 from training_chart import PICTURE, write_chart
-from training_variants import FAST, LAUNCHED, RIVAL, VARIANTS
+from training_variants import FAST, LAUNCHED, NOTES, RIVAL, VARIANTS
 from workers import Row, Task, add_row, measure_all, read_rows
 
 RESULTS = "training.jsonl"
 WORKER = Path(__file__).with_name("training_variants.py")
-LAUNCH_BOUND = 2.0  # times as fast with CUDA graphs: what else they save is little
+LAUNCH_BOUND = 2.0  # times as fast with CUDA graphs, which save little but the launching of kernels
 PROBLEMS = ["poisson", "advection-diffusion-low", "advection-diffusion-high", "elasticity", "heat"]
-HEADING = ["problem", "variant", "batch", "cases/s", "times the rival", "times the row above"]
-HEADING += ["memory-bound limit, cases/s", "reached", "GiB", "ready after, s"]
+HEADING = ["problem", "variant", "batch", "cases/s", "times as fast as the rival"]
+HEADING += ["times as fast as the row above", "memory-bound limit, cases/s", "reached", "GiB", "ready after, s"]
 Rows = dict[tuple[str, str], Row]
 
 
 def known_rows(out: Path) -> Rows:
-    """Return what is known, by problem and variant; what was measured later counts."""
+    """Return the stored rows by problem and variant; later rows replace earlier ones."""
     return {(row["problem"], row["variant"]): row for row in read_rows(out / RESULTS)}
 
 
 def generate(problem: str, data: Path, options: argparse.Namespace) -> None:
-    """Generate cases, in a process that leaves nothing on the device."""
+    """Generate cases in a process of its own, which leaves nothing on the device."""
     command = [sys.executable, "-m", "disol", "generate", problem, "--cases", str(options.cases), "--out", str(data)]
     command += ["--device", options.device]
     command += ["--resolution", str(options.resolution)] if options.resolution else []
@@ -44,7 +44,7 @@ def generate(problem: str, data: Path, options: argparse.Namespace) -> None:
 
 
 def measure_missing(problem: str, options: argparse.Namespace) -> None:
-    """Measure the variants of a problem that are not known yet, all on the same cases."""
+    """Measure the variants of a problem that have no result yet, all on the same cases."""
     known = known_rows(options.out)
     missing = [name for name in options.variants if "cases_per_second" not in known.get((problem, name), {})]
     if not missing:
@@ -113,7 +113,7 @@ def speeds_of(problem: str, rows: Rows) -> dict[str, float]:
 
 
 def findings(problem: str, rows: Rows) -> str:
-    """Say what the numbers of a problem come to, as they are."""
+    """Sum up the numbers of a problem, whatever they are."""
     speed = speeds_of(problem, rows)
     if RIVAL not in speed or FAST not in speed:
         return f"{problem}: without the rival and the fast loop there is nothing to compare."
@@ -122,20 +122,22 @@ def findings(problem: str, rows: Rows) -> str:
     reached = fast["cases_per_second"] * fast["bytes_per_case"] / fast["bandwidth"]
     chain = [name for name in speed if VARIANTS[name].batch == VARIANTS[RIVAL].batch]
     slower = [name for before, name in pairwise(chain) if speed[name] < speed[before]]
-    told = [
-        f"{problem}: at the same batch the loop of this package trains {speed[FAST] / speed[RIVAL]:.1f} times as many "
-        f"cases per second as the rival. Its best, {best}, is {speed[best]:.0f} "
-        f"cases/s, {speed[best] / speed[RIVAL]:.1f} times the rival, {100 * reached:.0f} % of what the memory allows."
+    lines = [
+        f"{problem}:\n",
+        f"- At the batch size of the rival, the loop of this package trains {speed[FAST] / speed[RIVAL]:.1f} times as "
+        "many cases per second.",
+        f"- The fastest variant, {best}, trains {speed[best]:.0f} cases/s. That is {speed[best] / speed[RIVAL]:.1f} "
+        f"times as many as the rival, and {100 * reached:.0f} % of what the memory allows.",
     ]
     if speed[FAST] > LAUNCH_BOUND * speed.get(LAUNCHED, speed[FAST]):
-        told.append("Rows without CUDA graphs wait for the CPU that launches their kernels.")
+        lines.append("- Rows without CUDA graphs wait for the CPU that launches their kernels.")
     if slower:
-        told.append(f"Not every step is a gain. Slower than the row above: {'; '.join(slower)}.")
-    return " ".join(told)
+        lines.append(f"- Not every step is a gain. Slower than the row above: {'; '.join(slower)}.")
+    return "\n".join(lines)
 
 
 def page(rows: Rows, write: Path | None) -> list[str]:
-    """Write down what was measured, and how; its picture too, if the page is to be kept."""
+    """Write the page, and its chart if the page is to be kept."""
     measured = [row for row in rows.values() if "bandwidth" in row]
     problems = [problem for problem in PROBLEMS if any(known == problem for known, _ in rows)]
     together = max((row.get("together", 1) for row in measured), default=1)
@@ -144,38 +146,41 @@ def page(rows: Rows, write: Path | None) -> list[str]:
         write_chart(speeds, RIVAL, write.parent / PICTURE)
     chart = [
         f"![Cases per second of every variant]({PICTURE})",
-        "*Cases per second, and how many times the rival that is.*",
+        "*Cases per second, and how many times as fast as the rival.*",
     ]
     order = "Variants compile and are measured one after the other."
     if together > 1:
-        order = f"Up to {together} variants compile at the same time and are then measured one after the other, while "
-        order += "the rest wait."
+        order = f"Up to {together} variants compile at the same time. They are then measured one after the other, "
+        order += "while the rest wait."
+    steps = [f"- `{name}`: {note}" for name, note in NOTES.items() if any(known == name for _, known in rows)]
     return [
         "# Training speed",
-        f"Written by `python benchmarks/training.py --problems {' '.join(problems)}`. Networks of the published size; "
-        "median of five rounds after a warm-up, the device synchronised around each. "
-        f"`{RIVAL}` is the published recipe as anyone would write it: contiguous tensors, Adam, torch's own "
-        "interpolation, TensorFloat32 in convolutions as is torch's default; its cases lie on the GPU already, which "
-        "spares it a data loader. All other rows are the training loop of this package with its symmetries, clipped "
-        "gradients and averaged weights, channels last, its own interpolation; by AdamW and absolute errors, like the "
-        "rival, not by Muon and slopes as the recipe `fast` has it. From row to row one thing changes: "
-        "`torch.compile`; bfloat16 with cuDNN's convolutions; our kernels for 3×3 convolutions of up to 64 channels; "
-        "ours for GroupNorm with GELU; "
-        f"CUDA graphs; then the batch. {order} `ready after` is the time of the first ten steps, compilation included; "
-        "kernels that another variant has compiled by then are reused.",
+        f"Written by `python benchmarks/training.py --problems {' '.join(problems)}`.",
+        "Networks of the published size, trained by the loop of this package and by a plain loop. Speeds are medians "
+        "of five rounds after a warm-up, with the device synchronised around each.",
+        f"- **The rival**, `{RIVAL}`, is the published recipe as anyone would write it: contiguous tensors, Adam, "
+        "torch's own interpolation, and TensorFloat32 in convolutions, which is torch's default. Its cases are on the "
+        "GPU already, so it needs no data loader.\n"
+        "- **All other rows** are the training loop of this package with its symmetries, clipped gradients and EMA, "
+        "channels-last tensors and its own interpolation. They train by AdamW on absolute errors, to be comparable "
+        "with the rival, and not by Muon on slopes as in the recipe `fast`.",
+        *(["From row to row, one thing changes:", "\n".join(steps)] if steps else []),
         *told_machine(measured),
         table(HEADING, [line for problem in problems for line in table_rows(problem, rows)]),
-        "The memory-bound limit counts the bytes that a training case must move: the output of every convolution "
-        "written and read forward, read backward, its gradient written and read, in the precision of the row; inputs "
-        "and targets read twice in float32. All else is taken to be free, so it is out of reach: "
-        "normalisation, for one, needs its statistics before it can pass anything on.",
+        "- *memory-bound limit*: counts the bytes that training on a case must move. The output of every convolution "
+        "is written and read in the forward pass, and read in the backward pass; its gradient is written and read. "
+        "These are in the precision of the row. Inputs and targets are read twice, in float32. Everything else is "
+        "taken to be free, so the limit is out of reach: normalisation, for one, needs its statistics before it can "
+        "pass anything on.\n"
+        f"- *ready after*: the time of the first ten steps, compilation included. {order} Kernels that another variant "
+        "has compiled before are reused.",
         *(findings(problem, rows) for problem in problems),
         *(chart if speeds else []),
     ]
 
 
 def told_machine(measured: list[Row]) -> list[str]:
-    """Say what was measured on, and how fast its memory is."""
+    """Name the machine, and the bandwidth of its memory."""
     if not measured:
         return []
     machines = " and ".join(sorted({row["machine"] for row in measured}))
@@ -188,18 +193,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", default=["poisson"], choices=PROBLEMS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--seconds", type=float, default=5.0, help="to measure each variant")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds a variant may prepare, and then measure")
-    parser.add_argument("--jobs", type=int, help="variants at the same time, if memory does not do for all of them")
+    parser.add_argument("--seconds", type=float, default=5.0, help="time to measure each variant")
+    parser.add_argument("--limit", type=float, default=300.0, help="most seconds to prepare, and then to measure")
+    parser.add_argument("--jobs", type=int, help="variants at a time, if there is not enough memory for all")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--cases", type=int, default=4096, help="to generate; four of five are trained on")
-    parser.add_argument("--resolution", type=int, help="the problem's own unless given")
+    parser.add_argument("--cases", type=int, default=4096, help="cases to generate; four of five are trained on")
+    parser.add_argument("--resolution", type=int, help="default: that of the problem")
     parser.add_argument("--out", type=Path, default=Path("runs/training-speed"), help="folder of results")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args()
     if options.jobs is not None and options.jobs < 1:
         parser.error(f"--jobs must be at least 1, got {options.jobs}. Leave it out to prepare all variants at once.")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit ends the workers, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exit also ends the workers
     for problem in options.problems:
         measure_missing(problem, options)
     publish(page(known_rows(options.out), options.write), options.write)

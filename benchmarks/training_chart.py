@@ -1,4 +1,4 @@
-"""A picture of how many cases a second each way to train takes."""
+"""Draw the cases per second of every training variant."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ PICTURE = Path("../images/training-speed.png")  # from the page
 
 
 def write_chart(speeds: dict[str, dict[str, float]], rival: str, path: Path) -> None:
-    """Draw a bar for every variant of every problem, and write beside it how many times the rival that is."""
+    """Draw a bar for every variant of every problem, labelled with its speed divided by that of the rival."""
     bars = sum(map(len, speeds.values()))
     figure = Figure(figsize=(8, 0.34 * bars + 0.5 * len(speeds) + 0.6), layout="constrained")
     ratios = [len(found) for found in speeds.values()]

@@ -1,10 +1,10 @@
-"""Where the time of a training step goes: the kernels of a network, its loss and its optimizer, by their share.
+"""Where the time of a training step goes: the kernels of a network, its loss and its optimizer, by their share of it.
 
     python benchmarks/training_profile.py --models disol unet fno --write docs/benchmarks/training-profile.md
 
-Each model trains by the recipe `fast`, compiled and recorded as the package does it, on cases of its own problem. After
-a warm-up some steps are timed, and as many more are watched by torch's profiler: on a GPU kernels are listed by their
-names, on a CPU operators. What the steps took beyond all kernels is time in which the device waited.
+Each model trains by the recipe `fast`, compiled and recorded as the package does it. After a warm-up some steps are
+timed, and as many more run under torch's profiler. On a GPU the page lists kernels by name, on a CPU operators. The
+time of a step that no kernel accounts for is time in which the device waited.
 """
 
 import argparse
@@ -36,9 +36,9 @@ LONGEST_NAME = 70
 
 @dataclass(frozen=True)
 class Profile:
-    """What some training steps took, in seconds a step.
+    """The time of training steps, in seconds per step.
 
-    kernels   by their names: seconds and calls
+    kernels   by name: seconds and calls
     """
 
     model: str
@@ -53,7 +53,7 @@ class Profile:
 
 
 def prepare_steps(model: str, data: Path, device: str, settings: dict[str, int]) -> tuple[Callable[[int], None], int]:
-    """Return what takes a number of training steps, and their batch size."""
+    """Return a function that takes a number of training steps, and their batch size."""
     dataset = CaseDataset(data)
     problem = find_problem(dataset.settings.problem)
     torch.manual_seed(0)
@@ -72,7 +72,7 @@ def prepare_steps(model: str, data: Path, device: str, settings: dict[str, int])
 
 
 def measure(model: str, data: Path, options: argparse.Namespace) -> Profile:
-    """Time some steps, then watch as many."""
+    """Time some steps, then profile as many."""
     chosen = {"batch_size": options.batch_size} if options.batch_size else {}
     steps, batch_size = prepare_steps(model, data, options.device, chosen)
     steps(WARM_UP)
@@ -93,14 +93,15 @@ def measure(model: str, data: Path, options: argparse.Namespace) -> Profile:
 
 
 def page(found: list[Profile], options: argparse.Namespace) -> list[str]:
-    """Write down where time goes."""
+    """Write the page."""
     device = find_device(options.device)
     gpu = f"{torch.cuda.get_device_name(device)}, " if device.type == "cuda" else ""
     paragraphs = [
         "# Where the time of training goes",
-        "Written by `python benchmarks/training_profile.py`: the kernels of a training step by their share of its "
-        f"time, {options.problem}, recipe `fast`. A step is timed without the profiler; where kernels come to more "
-        "than all of it, watching has slowed them down.",
+        "Written by `python benchmarks/training_profile.py`.",
+        f"The kernels of a training step of {options.problem} with the recipe `fast`, by their share of its time. A "
+        "step is timed without the profiler. If the kernels add up to more than the step, the profiler has slowed them "
+        "down.",
         f"Machine: {gpu}torch {torch.__version__}; {processor()}.",
     ]
     for each in found:
@@ -115,9 +116,9 @@ def page(found: list[Profile], options: argparse.Namespace) -> list[str]:
         rows.append(["without a kernel", "", f"{1e6 * idle:.0f}", f"{idle / each.seconds:.1%}"])
         paragraphs += [
             f"## {each.model}",
-            f"{each.batch_size / each.seconds:,.0f} cases a second, {1e6 * each.seconds:,.0f} µs for a step of "
-            f"{each.batch_size}.",
-            table(["kernel", "calls a step", "µs a step", "share of the step"], rows),
+            f"{each.batch_size / each.seconds:,.0f} cases per second, {1e6 * each.seconds:,.0f} µs per step of "
+            f"{each.batch_size} cases.",
+            table(["kernel", "calls per step", "µs per step", "share of the step"], rows),
         ]
     return paragraphs
 
@@ -126,11 +127,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problem", default="poisson", choices=list(disol.PROBLEMS))
     parser.add_argument("--models", nargs="+", default=["disol", "unet"])
-    parser.add_argument("--cases", type=int, default=2048, help="to generate; four of five are trained on")
-    parser.add_argument("--resolution", type=int, help="the problem's own unless given")
-    parser.add_argument("--batch-size", type=int, help="that of the recipe unless given")
+    parser.add_argument("--cases", type=int, default=2048, help="cases to generate; four of five are trained on")
+    parser.add_argument("--resolution", type=int, help="default: that of the problem")
+    parser.add_argument("--batch-size", type=int, help="default: that of the recipe")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=25, help="kernels to list")
+    parser.add_argument("--rows", type=int, default=25, help="number of kernels to list")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--write", type=Path, help="where to write the page")
     options = parser.parse_args(arguments)
@@ -142,7 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
         for model in options.models:
             found.append(measure(model, data, options))
-            print(f"{model}: {found[-1].batch_size / found[-1].seconds:,.0f} cases a second", flush=True)
+            print(f"{model}: {found[-1].batch_size / found[-1].seconds:,.0f} cases per second", flush=True)
     publish(page(found, options), options.write)
 
 

@@ -1,8 +1,9 @@
-"""One way to train, measured in a process of its own: what is compiled or replaced here cannot reach another way.
+"""One training variant, measured in a process of its own: what it compiles or replaces cannot affect another variant.
 
     echo measure | python benchmarks/training_variants.py --variant "compiled float32" --data cases.h5
 
-It says that it is ready, waits for a line, measures, and prints a line of JSON. If no line can come, it just ends.
+The script says that it is ready, waits for a line on standard input, measures, and prints a line of JSON. If standard
+input is closed, it ends.
 """
 
 import argparse
@@ -39,17 +40,17 @@ from workers import listen_for_the_word
 
 ROUNDS = 5
 WARM_UP = 10  # steps: a CUDA graph is recorded in the second one
-EARLY = 1e-3  # progress of a run whose learning rate is still small: what is timed must not diverge
-TRANSFERS = 5  # of every convolution's output: see `bytes_per_case`
+EARLY = 1e-3  # progress of a run at which the learning rate is still small, so that no variant diverges
+TRANSFERS = 5  # of the output of every convolution: see `bytes_per_case`
 Steps = Callable[[EpochPlan], None]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to train.
+    """A variant of the training loop.
 
-    plain     the loop of the published recipe and nothing else; else the loop of this package
-    kernels   of our own, in bfloat16: of 3×3 convolutions of few channels, of GroupNorm and GELU
+    kernels   of this package, in bfloat16: 3×3 convolutions of few channels, GroupNorm with GELU
+    plain     whether this is the plain loop of the published recipe instead of the loop of this package
     """
 
     batch: int
@@ -59,7 +60,7 @@ class Variant:
     plain: bool = False
 
 
-LIKE_RIVAL = {"optimizer": "adamw", "loss": "grid-l1"}  # what is compared is the loop
+LIKE_RIVAL = {"optimizer": "adamw", "loss": "grid-l1"}  # to compare loops alone
 RIVAL = "plain eager float32"
 LAUNCHED = "+ own GroupNorm"
 FAST = "+ CUDA graphs"
@@ -74,10 +75,20 @@ VARIANTS = {
     "batch 256": Variant(256, "bfloat16", "graphs", kernels=("convolution", "norm")),
     "batch 1024": Variant(1024, "bfloat16", "graphs", kernels=("convolution", "norm")),
 }
+NOTES = {
+    "own loop, eager float32": "the loop of this package",
+    "compiled float32": "`torch.compile`",
+    "compiled bfloat16": "bfloat16, with cuDNN's convolutions",
+    "+ own convolutions": "the package's kernels for 3×3 convolutions of up to 64 channels",
+    LAUNCHED: "the package's kernels for GroupNorm with GELU",
+    FAST: "forward and backward pass are recorded as CUDA graphs",
+    "batch 256": "a larger batch",
+    "batch 1024": "a larger batch still",
+}
 
 
 def plain_steps(network: nn.Module, cases: DeviceCases) -> Steps:
-    """Return the loop that the published recipe describes, as anyone would write it; its cases are on the device."""
+    """Return the loop of the published recipe as anyone would write it, with its cases on the device."""
     settings = RECIPES["published"]
     network.to(cases.device).train()
     weights = network.parameters()
@@ -100,7 +111,7 @@ def plain_steps(network: nn.Module, cases: DeviceCases) -> Steps:
 
 
 def own_steps(network: nn.Module, cases: DeviceCases, symmetries: Symmetries, variant: Variant, device: str) -> Steps:
-    """Return the loop of this package: symmetries, clipped gradients and averaged weights included."""
+    """Return the loop of this package, with symmetries, clipped gradients and EMA."""
     if "convolution" not in variant.kernels:
         convolution.MOST_CHANNELS = 0  # type: ignore[attr-defined]
     if "norm" not in variant.kernels:
@@ -117,13 +128,13 @@ def own_steps(network: nn.Module, cases: DeviceCases, symmetries: Symmetries, va
 
 
 def require_finite(loss: float) -> None:
-    """Refuse to time a loop that computes nothing sensible."""
+    """Refuse to time a loop whose loss is not finite."""
     if not math.isfinite(loss):
         raise ValueError(f"The training loss must stay finite, but is {loss}. Do not trust this variant.")
 
 
 def plan_steps(cases: DeviceCases, symmetries: Symmetries, batch: int, steps: int) -> EpochPlan:
-    """Plan a number of steps over as many epochs as they take, so that a small file does for long measurements."""
+    """Plan a number of steps over as many epochs as needed, so that a small file is enough for long measurements."""
     if len(cases) < batch:
         raise ValueError(
             f"A batch needs {batch} cases, but there are {len(cases)} to train on. Ask for more by --cases."
@@ -138,11 +149,12 @@ def plan_steps(cases: DeviceCases, symmetries: Symmetries, batch: int, steps: in
 
 
 def bytes_per_case(network: nn.Module, cases: DeviceCases, precision: str) -> int:
-    """Count the bytes that training on one case must move, if nothing is moved twice without need.
+    """Count the bytes that training on one case must move at least.
 
-    Forward, the output of every convolution is written, and read by what follows. Backward, it is read again, and its
-    gradient is written and read: five transfers, in the precision of the variant. Inputs and target are read in both
-    passes, in float32. All else (normalisation, activations, gates, interpolation, weights, the optimizer) is free.
+    In the forward pass, the output of every convolution is written, and read by what follows. In the backward pass it
+    is read again, and its gradient is written and read. These are five transfers, in the precision of the variant.
+    Inputs and target are read in both passes, in float32. Everything else (normalisation, activations, gates,
+    interpolation, weights, the optimizer) is free.
     """
     first = torch.zeros(1, dtype=torch.long)
     case = cases.batch(first, frames=first)
@@ -175,16 +187,16 @@ class Trial:
             torch.cuda.empty_cache()  # others may prepare or measure before this one does
 
     def time_of(self, number: int) -> float:
-        """Return the seconds of some steps; both loops wait for the device at their end."""
+        """Return the seconds of some steps; both loops end by waiting for the device."""
         plan = plan_steps(self.cases, self.symmetries, self.variant.batch, number)
         started = time.perf_counter()
         self.steps(plan)
         return time.perf_counter() - started
 
     def measure(self, seconds: float) -> dict[str, float | str]:
-        """Train for some seconds, and return how fast that was and what the memory would allow."""
+        """Train for some seconds; return the speed, and what the memory-bound limit needs."""
         device = self.cases.device
-        self.time_of(WARM_UP)  # after the wait memory is asked for anew, and clocks have to rise
+        self.time_of(WARM_UP)  # after the wait, memory is allocated again and clock rates have to rise
         per_round = max(3, round(seconds / ROUNDS / (self.time_of(WARM_UP) / WARM_UP)))
         speeds = [per_round * self.variant.batch / self.time_of(per_round) for _ in range(ROUNDS)]
         gpu = f"{torch.cuda.get_device_name(device)}, " if device.type == "cuda" else ""
@@ -195,7 +207,7 @@ class Trial:
             "ready_after": self.ready_after,
             "bytes_per_case": self.bytes_per_case,
             "gibibytes": torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0,
-            "bandwidth": copy_bandwidth(device),  # last: its arrays do not count as memory of the training
+            "bandwidth": copy_bandwidth(device),  # last, so that its arrays do not count as memory of the training
             "machine": f"{gpu}torch {torch.__version__}; {processor()}",
         }
 
@@ -205,7 +217,7 @@ def main() -> None:
     parser.add_argument("--variant", required=True, choices=list(VARIANTS))
     parser.add_argument("--data", required=True, type=Path, help="a file of cases")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--seconds", type=float, default=5.0, help="to measure, after the warm-up")
+    parser.add_argument("--seconds", type=float, default=5.0, help="time to measure, after the warm-up")
     options = parser.parse_args()
     tell_and_wait = listen_for_the_word()
     trial = Trial(VARIANTS[options.variant], options.data, options.device)
