@@ -52,10 +52,13 @@ def told_stated(campaign: Campaign) -> list[str]:
     command = f"python fuzz/campaign.py --generators {' '.join(STATED)} --out {RESULTS / 'stated.json'}"
     told = (
         f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`{command}`), under the same limits. "
-        f"*Wrong answer* is here also a linear solution that is not found (to {EXACT:g} of a mask, {CONTINUED:g} of "
-        "curves, which cut off slivers), one that does not depend linearly on what drives it or changes with the unit "
-        f"of length (by more than {SAME:g}), totals that do not add up to 0, a "
-        "derivative that is no central difference, a file that is not whole, or a ranking out of order."
+        "Here these are wrong answers too:\n\n"
+        f"- a linear solution that is not reproduced, to {EXACT:g} on a mask and {CONTINUED:g} on curves, where "
+        "slivers are merged\n"
+        "- a solution that does not depend linearly on its data, or changes with the unit of length, by more than "
+        f"{SAME:g}\n"
+        "- totals that do not add up to 0, derivatives that differ from central differences, incomplete files, and "
+        "rankings out of order"
     )
     return ["## What can be stated", told, *told_counts(campaign), *told_findings(campaign)]
 
@@ -69,7 +72,7 @@ def told_campaign(campaign: Campaign, again: Sequence[Campaign] = ()) -> list[st
             **{name: max(getattr(each, name) for each in again) for name in ("longest", "slowest", "largest")},
         )
         told.append(
-            "All of that has been mended. The generators concerned were run once more, with as many inputs as before:"
+            "All of these have been fixed. The generators concerned were then run again, with as many inputs as before:"
         )
         told += told_counts(joined)
     return told
@@ -84,9 +87,9 @@ def told_findings(campaign: Campaign) -> list[str]:
     if not rows:
         return []
     return [
-        "What was found, where in the package (*elsewhere*: an answer, or an error of the campaign itself), and the "
-        "first input that shows it:",
-        table(["", "finding", "see it"], rows),
+        "What was found, where in the package (*elsewhere*: in an answer, or in the campaign itself), and the first "
+        "input that shows it:",
+        table(["", "finding", "reproduce by"], rows),
     ]
 
 
@@ -103,9 +106,9 @@ def told_counts(campaign: Campaign) -> list[str]:
     rows.append(["", "all", *(f"{total[verdict]:,}" for verdict in VERDICTS)])
     return [
         table(["generator", "inputs", *VERDICTS], rows),
-        f"The slowest took {campaign.slowest[0]:.1f} s by the clock on the wall (`{campaign.slowest[1]}`), the largest "
-        f"held {campaign.largest[0] / 1e6:.0f} MB (`{campaign.largest[1]}`), the longest message had "
-        f"{campaign.longest[0]:,} letters.",
+        f"The slowest input took {campaign.slowest[0]:.1f} s of wall-clock time (`{campaign.slowest[1]}`), the largest "
+        f"used {campaign.largest[0] / 1e6:.0f} MB (`{campaign.largest[1]}`), and the longest message had "
+        f"{campaign.longest[0]:,} characters.",
     ]
 
 
@@ -114,12 +117,13 @@ def told_limits(campaign: Campaign) -> str:
     limits = campaign.limits
     return (
         f"{campaign.inputs:,} inputs in {campaign.seconds / 60:.0f} minutes (`python fuzz/campaign.py`, or `make fuzz "
-        "MINUTES=60`), each within "
-        f"{limits['seconds']:g} s (but for those in which other processes had the processor) and "
-        f"{limits['bytes'] / 1e9:g} GB. *Refused* is one line of a `DisolError`, or exit "
-        "code 2; *traceback* any other exception; *wrong answer* a solution that is off by more than the package says, "
-        "a broken relation, damage that was not noticed, or a right case that was refused; *outside* a change of files "
-        "beside the folder that was named, or code of an input that was run."
+        f"MINUTES=60`), each limited to {limits['seconds']:g} s, not counting time in which other processes ran, and "
+        f"{limits['bytes'] / 1e9:g} GB. Verdicts:\n\n"
+        "- *refused*: one line of a `DisolError`, or exit code 2\n"
+        "- *traceback*: any other exception\n"
+        "- *wrong answer*: an error larger than the package says, a broken relation, damage that went unnoticed, or a "
+        "valid case that was refused\n"
+        "- *outside*: files changed outside the named folder, or code of an input was run"
     )
 
 
@@ -144,10 +148,10 @@ def told_kills(results: dict[str, list[dict[str, Any]]]) -> list[str]:
     )
     told = [
         "## Kills",
-        "Runs that were hit by a signal at a random moment and then resumed (`python fuzz/kills.py`): files of "
-        "`generate` are compared byte for byte with those of an undisturbed run, runs of `train` by weights and "
-        "history; no other file, temporary file or process may be left.",
-        table(["run", "signal", "sent", "while it was writing", "equal when resumed", "not"], rows),
+        "Runs were sent a signal at a random moment and then resumed (`python fuzz/kills.py`). Files of `generate` are "
+        "compared byte for byte with those of an undisturbed run, runs of `train` by weights and history. No other "
+        "file, temporary file or process may be left.",
+        table(["run", "signal", "sent", "of these while writing", "equal after resuming", "different"], rows),
     ]
     if failures:
         told.append(table(["", "failure"], [[str(count), failure] for failure, count in failures.most_common()]))
@@ -162,9 +166,9 @@ def told_soak(result: dict[str, Any]) -> list[str]:
     return [
         "## Soak",
         f"{result['minutes']:.3g} minutes of mixed work in one process (`python fuzz/soak.py`): {done}. After a "
-        f"warm-up of a quarter of the time, medians of memory over six equal parts were {medians} MB, at most "
-        f"{100 * result['growth']:.1f} % above the first; more at the end than at the beginning: {leaked}. "
-        f"{'Passed' if result['passed'] else 'Failed'}: 5 % are allowed, and nothing left.",
+        f"warm-up of a quarter of the time, the median memory in six equal parts was {medians} MB, at most "
+        f"{100 * result['growth']:.1f} % above the first. Left over at the end: {leaked}. "
+        f"{'Passed' if result['passed'] else 'Failed'}: growth of 5 % is allowed, and nothing may be left over.",
     ]
 
 
@@ -179,8 +183,8 @@ def main(arguments: list[str] | None = None) -> None:
     files = {name: options.results / f"{name}.json" for name in ("campaign", "stated", "kills", "soak")}
     paragraphs = [
         "# Robustness",
-        "Written by `python fuzz/page.py` from the results of the scripts named below. What is promised about files "
-        "from strangers is in [SECURITY.md](../../SECURITY.md).",
+        "Written by `python fuzz/page.py` from the stored results of the scripts named below. What the package "
+        "promises about files from strangers is in [SECURITY.md](../../SECURITY.md).",
     ]
     if files["campaign"].exists():
         again = [Campaign.read(path) for path in sorted(options.results.glob("again*.json"))]

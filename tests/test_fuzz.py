@@ -109,9 +109,9 @@ def test_every_fault_is_seen_and_the_campaign_goes_on(tmp_path: Path) -> None:
     assert again.verdicts["fine"] == {"ok": 3}
     text = "\n".join(page.told_campaign(again))
     assert "| 1 | hang: hang: not done after # s at elsewhere | `--only hang 0` |" in text
-    assert "mended" not in text
+    assert "fixed" not in text
     mended = "\n".join(page.told_campaign(tried, [campaign.Campaign(verdicts={"solve": {"ok": 7}})]))
-    assert "once more, with as many inputs as before:\n| generator" in mended
+    assert "then run again, with as many inputs as before:\n| generator" in mended
     assert "| 7 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in mended
 
 
