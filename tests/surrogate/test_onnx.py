@@ -4,6 +4,7 @@ import json
 import os
 import sys
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 import disol
 from disol.models import create_model, load_checkpoint, save_checkpoint
 from disol.surrogate import export_onnx
+from disol.surrogate.onnx import trace_onnx
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -77,6 +79,54 @@ def test_a_failed_export_leaves_the_file_that_was_there(checkpoint, tmp_path, mo
         export_onnx(checkpoint, path)
     assert path.read_bytes() == b"old"
     assert sorted(os.listdir(tmp_path)) == ["model.onnx", "run"]
+
+
+@pytest.fixture
+def no_shape_checks(monkeypatch):
+    """While a network is traced its sizes are tensors."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.mark.parametrize("name", ["disol", "disol-amplitude", "unet", "fno"])
+def test_a_file_predicts_what_each_network_does(name, tmp_path, no_shape_checks):
+    torch.manual_seed(0)
+    network = create_model(name, "poisson", width=4).eval()
+    session = session_of(export_onnx(network, tmp_path / "model.onnx", "poisson"))
+    inputs = np.random.default_rng(2).random((3, 3, 21, 34), np.float32)
+    with torch.inference_mode():
+        expected = network(torch.from_numpy(inputs)).numpy()
+    np.testing.assert_allclose(session.run(None, {"inputs": inputs})[0], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gno", "dimon", "deeponet"])
+def test_a_network_that_is_no_graph_is_one_clear_error(name, no_shape_checks):
+    with pytest.raises(disol.DisolError, match=r"is no ONNX graph for any batch and grid: .*\. Run it by torch"):
+        trace_onnx(create_model(name, "poisson", width=4), disol.PROBLEMS["poisson"])
+
+
+class BatchesOfTwo(torch.nn.Module):
+    """Takes the number of cases that it was traced with for a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.stencil = torch.nn.Conv2d(4, 1, 3, padding=1)
+
+    def forward(self, inputs):
+        return self.stencil(torch.cat([inputs, torch.ones(len(inputs), 1, *inputs.shape[2:])], dim=1))
+
+
+class Lopsided(torch.nn.Module):
+    """Goes by the size of the first domain, which a trace remembers."""
+
+    def forward(self, inputs):
+        return inputs[:, :1] * int(inputs[0, 0].sum())
+
+
+@pytest.mark.parametrize("network", [BatchesOfTwo(), Lopsided()])
+def test_a_graph_that_would_predict_something_else_is_not_written(network, tmp_path):
+    with pytest.raises(disol.DisolError, match="is no ONNX graph for any batch and grid"):
+        export_onnx(network, tmp_path / "model.onnx", "poisson")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_file_must_be_called_onnx(checkpoint, tmp_path):

@@ -27,7 +27,7 @@ class FNO(Network):
         """Map the channels to a pattern on the domain."""
         domain = self.domain_of(inputs)
         centres = pixel_centres(inputs.shape[2], inputs.shape[3], inputs.device)
-        features = self.lift(torch.cat([inputs, centres.expand(len(inputs), -1, -1, -1)], dim=1))
+        features = self.lift(torch.cat([inputs, centres.expand(inputs.shape[0], -1, -1, -1)], dim=1))
         for layer in self.layers[:-1]:
             features = self.activation(layer(features))
         return project(self.head(self.layers[-1](features)), domain)

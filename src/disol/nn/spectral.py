@@ -16,8 +16,8 @@ class SpectralConvolution(nn.Module):
 
     weight   pairs of real and imaginary parts; the rows of the first block are k₁ = 0 … m − 1, of the second −m … −1
 
-    Of a grid with fewer modes those that it has are used. Transforms are made in float32, whatever layers compute in;
-    training lets a GPU round their products to TensorFloat32.
+    A grid that has fewer modes uses those that it has. Transforms are computed in float32, whatever precision layers
+    compute in; in training, a GPU may round their products to TensorFloat32.
     """
 
     complex_weights: ClassVar[tuple[str, ...]] = ("weight",)
@@ -48,7 +48,7 @@ class SpectralConvolution(nn.Module):
 def lowest_modes(
     features: Float[Tensor, "batch channel height width"], modes: int
 ) -> Float[Tensor, "batch channel rows columns 2"]:
-    """v̂ₖ, the mean of v e^{−2πi k·x} over a grid, of rows k₁ = 0 … m − 1, −m … −1 and columns k₂ = 0 … m − 1."""
+    """v̂ₖ, the mean of v e^{−2πi k·x} over a grid, for rows k₁ = 0 … m − 1, −m … −1 and columns k₂ = 0 … m − 1."""
     height, width = features.shape[2:]
     rows, columns = find_frequencies(min(modes, height // 2), min(modes, (width + 1) // 2), features.device)
     along_rows = torch.einsum("bchw,wkp->bchkp", features, sample_waves(columns, width))
@@ -83,12 +83,12 @@ def sample_waves(frequencies: Int[Tensor, " mode"], size: int) -> Float[Tensor, 
 
 
 def count_twice(columns: Int[Tensor, " column"]) -> Float[Tensor, "column 1"]:
-    """Return how often a mode counts: those with k₂ > 0 twice, for the ones with −k, which are not listed."""
-    return (1.0 + (columns > 0))[:, None]
+    """Return how often a mode counts: those with k₂ > 0 twice, because the modes −k are not listed."""
+    return (1 + (columns > 0).float())[:, None]
 
 
 def with_i_times(numbers: Float[Tensor, "*shape 2"], axis: int) -> Float[Tensor, "..."]:
-    """Return z and i z along a new axis: the sum of both times a pair is the complex product."""
+    """Return z and i z along a new axis: multiplied by a pair and summed, they are the complex product."""
     real, imaginary = numbers.unbind(-1)
     return torch.stack([numbers, torch.stack([-imaginary, real], dim=-1)], axis)
 
