@@ -33,7 +33,7 @@ from disol.models.card import CARD
 from disol.solvers import DiscreteOperator, Multigrid, from_system
 from disol.solvers.operator import inner_product
 from disol.training import train
-from disol.training.folder import LAST
+from disol.training.resuming import LAST
 from report import processor, publish, table
 
 PICTURE = Path("../images/amplitude.png")  # from the page

@@ -8,7 +8,7 @@ import torch
 
 import disol
 from disol.models import Checkpoint, create_model, list_pretrained, load_checkpoint, resolve
-from disol.models.checkpoint import WEIGHTS
+from disol.models.card import WEIGHTS
 from disol.models.known_errors import headline, headline_times
 from disol.models.pretrained import PRETRAINED
 from disol.problems.problem import TRAINED_UNTIL

@@ -1,11 +1,12 @@
-"""Finding the device that was asked for, using its memory well, and saying when that does not suffice."""
+"""Finding the device that was asked for, using its memory well, and reporting when that does not suffice."""
 
 import ctypes
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disol.errors import DisolError, shown
 
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 # The numbers by which the GNU C library knows its parameters.
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 KEEPING = {TRIM_THRESHOLD: -1, MMAP_MAX: 0}
-# As it has them, but for the thresholds: it raises these to as much itself, and no longer once any was set.
+# Its defaults, except for the thresholds: it raises these to as much by itself, but no longer once any was set.
 USUAL = {TRIM_THRESHOLD: 2**26, MMAP_THRESHOLD: 2**25, MMAP_MAX: 2**16}
 
 
 def check_device(name: str) -> None:
-    """Require the name of a device; whether there is one needs torch, which takes seconds to import."""
+    """Require the name of a device; finding out if it exists needs torch, which takes seconds to import."""
     if not isinstance(name, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise DisolError(f"Unknown device {shown(name)}. Use auto, cpu, cuda or cuda:NUMBER.")
 
@@ -55,7 +56,7 @@ def enough_memory(message: str) -> Iterator[None]:
 
 @contextmanager
 def reused_memory(device: "torch.device") -> Iterator[None]:
-    """Let what torch frees on a CPU serve the next batch; afterwards the system has it back.
+    """Let torch reuse what it frees on a CPU for the next batch; afterwards the system gets it back.
 
     The GNU C library gives large arrays back at once, and the system clears every page that it hands out again: with
     batches of 64 that is half the time of a training step. Other libraries are left alone.
@@ -72,3 +73,13 @@ def reused_memory(device: "torch.device") -> Iterator[None]:
         for parameter, value in USUAL.items():
             library.mallopt(parameter, value)
         library.malloc_trim(0)
+
+
+def finish_gpu_work() -> None:
+    """Wait until GPUs have finished what this process started.
+
+    Processes that share a GPU by NVIDIA's Multi-Process Service can fail if one of them ends in the middle of a kernel.
+    """
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)  # torch may not be imported, or only partly
+    if hasattr(cuda, "is_initialized") and cuda.is_initialized():
+        cuda.synchronize()

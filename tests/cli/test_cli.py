@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from printed import load_arrays
+from rich.table import Column, Table
 
 import disol
 from disol.cli import main
-from disol.cli.app import as_options, find_options
+from disol.cli.app import as_options, find_options, print_table
 from disol.models import load_checkpoint
 from disol.models.known_errors import headline
 from disol.models.pretrained import PRETRAINED
@@ -120,6 +121,15 @@ def test_the_version_is_shown(command):
     assert command("--version").stdout == f"disol {disol.__version__}\n"
 
 
+def test_numbers_of_a_table_are_never_cut_off(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    numbers = [f"{number}.5 %" for number in range(10, 25)]
+    table = Table(*(Column(f"test {number}", no_wrap=True) for number in range(15)), box=None)
+    table.add_row(*numbers)
+    print_table(table)
+    assert capsys.readouterr().out.splitlines()[1].split() == " ".join(numbers).split()
+
+
 def test_train_and_evaluate_go_from_a_file_to_a_table(command, tmp_path):
     made = command(
         "generate",
@@ -176,6 +186,9 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(command, tmp_path):
     assert len(again.stderr.strip().splitlines()) == 1
     resumed = command(*options, "--resume")
     assert resumed.stdout == trained.stdout
+    assert command("train", "--data", "a.h5", "--out", "run", "--resume").stdout == trained.stdout
+    nameless = command("train", "--data", "a.h5", "--out", "new")
+    assert "error: Name the problem to train on; only --resume knows it." in nameless.stderr
     mistyped = command(*options, "--out", "rum", "--resume")
     assert mistyped.stdout.startswith("note: nothing to resume in rum: starting a new run\nrum: validation loss")
 
@@ -319,16 +332,30 @@ def test_the_traceback_of_a_bug_is_printed(tmp_path):
     assert result.stderr.endswith("RuntimeError: a bug\n")
 
 
-def test_a_command_that_is_interrupted_says_how_to_go_on(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "work", "told"),
+    [
+        (["draw", "poisson"], "disol.cases.Case.draw", "interrupted"),
+        (
+            ["generate", "poisson", "--cases", "3", "--out", "my cases.h5"],
+            "disol.data.generate",
+            "interrupted; continue with: disol generate poisson --cases 3 --out 'my cases.h5' --resume",
+        ),
+        (
+            ["train", "--data", "a.h5", "--resume", "--out", "run"],
+            "disol.training.train",
+            "interrupted; continue with: disol train --data a.h5 --resume --out run",
+        ),
+    ],
+)
+def test_a_command_that_is_interrupted_says_how_to_go_on(command, monkeypatch, arguments, work, told):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("disol.cases.Case.draw", interrupt)
-    monkeypatch.setattr(sys, "argv", ["disol", "draw", "poisson"])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 130
-    assert "--resume" in capsys.readouterr().err
+    monkeypatch.setattr(work, interrupt)
+    stopped = command(*arguments)
+    assert stopped.returncode == 130
+    assert stopped.stderr == f"{told}\n"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,6 @@ def test_help_says_which_conventions_there_are_and_why_files_hold_pixels(capsys,
         with pytest.raises(SystemExit):
             main()
         shown[command] = " ".join(capsys.readouterr().out.split())
-    assert "physical (on the true boundary), or on pixels paper or published. [default: physical]" in shown["draw"]
+    assert "physical (on the true boundary), paper or published (on pixels); default: physical" in shown["draw"]
     assert "paper or published: networks learn pixels" in shown["generate"]
     assert "[default: paper]" in shown["generate"]

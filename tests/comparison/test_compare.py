@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from functools import partial
@@ -26,6 +27,7 @@ from disol.errors import DisolError
 from disol.evaluation import evaluate
 from disol.evaluation.report import as_text
 from disol.training.loop import Training
+from processes import wait_until
 
 SMOKE = Path(__file__).parents[2] / "configs" / "compare" / "smoke.toml"
 SMALL = """
@@ -193,12 +195,20 @@ def test_no_run_begins_when_time_is_up(compare_small):
         compare_small(minutes=0)
 
 
-def test_jobs_run_side_by_side_and_end_at_the_deadline(monkeypatch):
+def work_until_told_to_end(folder: Path) -> None:
+    try:
+        Path(folder, "begun").touch()
+        time.sleep(600)
+    finally:
+        Path(folder, "cleaned up").touch()
+
+
+def test_jobs_run_side_by_side_and_end_at_the_deadline(monkeypatch, tmp_path):
     monkeypatch.setattr(sys.modules["disol.comparison.compare"], "PRELOADED", [])
     jobs = _Jobs(3, "cpu")
     jobs.start("wrong", partial(check_device, "gpu"))
     jobs.start("dead", partial(os._exit, 3))
-    jobs.start("long", partial(time.sleep, 600))
+    jobs.start("long", partial(work_until_told_to_end, tmp_path))
     assert not jobs.have_room
     ended = {}
     while len(ended) < 2:
@@ -206,9 +216,11 @@ def test_jobs_run_side_by_side_and_end_at_the_deadline(monkeypatch):
     assert "Unknown device 'gpu'" in ended["wrong"]
     assert ended["dead"] == "its process ended early, with exit code 3"
     assert jobs.wait(time.monotonic()) == []
+    assert wait_until((tmp_path / "begun").exists)
     process = jobs.processes["long"][0]
     jobs.close()
-    assert not process.is_alive()
+    assert process.exitcode == 128 + signal.SIGTERM
+    assert (tmp_path / "cleaned up").exists()
 
 
 def test_the_page_says_what_seeds_tell_and_who_predicts_only_a_part(tmp_path):
@@ -229,9 +241,9 @@ def test_the_page_says_what_seeds_tell_and_who_predicts_only_a_part(tmp_path):
     assert "25.0% | **no** |" in page, "the last epoch of four took the loss from 0.4 to 0.3"
 
 
-def made_up_costs(folder: Path, *where: tuple[str, int]) -> tuple[str, str]:
+def made_up_costs(folder: Path, *where: tuple[str, int], timed: bool = True) -> tuple[str, str]:
     """Return the lines of the page about costs, and the table of the command, of models trained in different places."""
-    config = made_up_config(folder)
+    config = made_up_config(folder, f"report.timed={str(timed).lower()}")
     records = {}
     for seed in config.seeds:
         for label, (device, side_by_side) in zip(("disol", "unet"), where, strict=True):
@@ -248,12 +260,23 @@ def test_costs_compare_only_on_the_same_device(tmp_path):
     assert "best validation loss in 2 s" in page
     assert "do not compare" not in table
     page, table = made_up_costs(tmp_path, ("NVIDIA H200", 3), ("NVIDIA H200", 1))
-    assert "costs on several devices, which do not compare:" in " ".join(page.split())
+    assert (
+        "costs on different devices (NVIDIA H200, 3 runs side by side; NVIDIA H200), which do not compare:"
+        in " ".join(page.split())
+    )
     rows = [line for line in page.splitlines() if line.startswith(("| disol | 1,000", "| unet | 1,000"))]
     assert [row.rpartition("100 |")[2] for row in rows] == [" NVIDIA H200, 3 runs side by side |", " NVIDIA H200 |"]
     assert "best validation loss in 2 epochs" in page
     assert "best validation loss in 2 s" not in page
-    assert "do not compare" in table
+    assert "do not compare" in " ".join(table.split())
+
+
+def test_costs_on_a_busy_machine_do_not_compare(tmp_path):
+    page, table = made_up_costs(tmp_path, ("CPU", 1), ("CPU", 1), timed=False)
+    assert "costs on one CPU that did other work beside the runs, which do not compare:" in " ".join(page.split())
+    assert "best validation loss in 2 epochs" in page
+    assert "best validation loss in 2 s" not in page
+    assert "Costs on one CPU that did other work beside the runs do not compare." in " ".join(table.split())
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -270,7 +293,7 @@ def test_the_command_prints_a_table_and_what_is_left(tmp_path, monkeypatch, caps
     assert not stopped.value.code
     assert "unet" in printed
     assert "10 %" in printed
-    assert "2 runs, all there are." in " ".join(printed.split())
+    assert "2 runs, all finished." in " ".join(printed.split())
 
 
 OWN_NETWORK = """

@@ -67,6 +67,32 @@ def test_batches_are_chosen_by_numbers_of_any_kind(poisson_file: Path, kind: Cal
     assert cases.batch(kind([3, 0]))["index"].tolist() == [3, 0]
 
 
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_frames_are_chosen_by_numbers_of_any_kind(heat_file: Path, kind: Callable[[list[int]], object]) -> None:
+    stored = open_store(heat_file).read()["pattern"]
+    batch = CaseDataset(heat_file, "all").to_device("cpu").batch([1, 0], frames=kind([0, 24]))
+    assert np.array_equal(batch["target"], stored[[1, 0], [0, 24]])
+
+
+def test_an_item_is_one_case(poisson_file: Path) -> None:
+    dataset = CaseDataset(poisson_file, "all")
+    assert dataset[np.int64(3)]["index"] == dataset[torch.tensor(3)]["index"] == 3
+    for positions in ([3, 0], slice(0, 3), 1.5):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            dataset[positions]  # type: ignore[index]
+
+
+def test_devices_have_the_same_names_as_everywhere(poisson_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    dataset = CaseDataset(poisson_file)
+    assert dataset.to_device("auto").device == dataset.to_device(torch.device("cpu")).device == torch.device("cpu")
+    with pytest.raises(DisolError, match="'cuda' was asked for, but there are 0 CUDA devices"):
+        dataset.to_device("cuda")
+    with pytest.raises(DisolError, match="Unknown device 'gpu'"):
+        dataset.to_device("gpu")
+
+
 def test_a_loader_in_other_processes_gives_the_same_batches(poisson_file: Path) -> None:
     dataset = CaseDataset(poisson_file)
     here = next(iter(DataLoader(dataset, batch_size=3)))

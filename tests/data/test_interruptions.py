@@ -2,6 +2,7 @@
 
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -68,6 +69,22 @@ def test_a_generation_interrupted_from_the_keyboard_can_be_resumed(undisturbed: 
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert said.count("Traceback") == said.count("KeyboardInterrupt") == 1
+    assert wait_until(lambda: not session_members(process.pid))
+    generate("poisson", NUM_CASES, path, resume=True, workers=1, **OPTIONS)
+    assert path.read_bytes() == undisturbed.read_bytes()
+
+
+def test_a_command_that_is_terminated_cleans_up_and_says_how_to_go_on(undisturbed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cases.h5"
+    options = ["--seed=9", "--resolution=16", "--workers=2", f"--cases={NUM_CASES}", f"--out={path}"]
+    command = [sys.executable, "-m", "disol", "generate", "poisson", *options]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    assert wait_until(lambda: done_cases(path) > 0)
+    process.terminate()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert f"interrupted; continue with: {shlex.join(['disol', *command[3:], '--resume'])}\n" in said
+    assert "Traceback" not in said
     assert wait_until(lambda: not session_members(process.pid))
     generate("poisson", NUM_CASES, path, resume=True, workers=1, **OPTIONS)
     assert path.read_bytes() == undisturbed.read_bytes()

@@ -105,6 +105,24 @@ def test_cases_are_given_as_cases_too(tmp_path):
     other = disol.Case.from_arrays("poisson", diffusion=2, **given[1], conventions="paper")
     with pytest.raises(ValueError, match=r"Case 1 failed: All cases of a file are of one problem.*diffusion=2\.0"):
         write_cases("poisson", [cases[0], other], tmp_path / "c.h5")
+    with pytest.raises(ValueError, match="of one problem, here poisson, got heat"):
+        write_cases("poisson", [disol.draw("heat", resolution=16, conventions="paper")], tmp_path / "d.h5")
+
+
+def test_a_list_of_cases_and_a_generator_of_them_make_the_same_file(tmp_path):
+    given = [with_hole(case) for case in range(3)]
+    here = write_cases("poisson", given, tmp_path / "a.h5")
+    there = write_cases("poisson", (each for each in given), tmp_path / "b.h5")
+    ours, theirs = (open_store(path).read() for path in (here, there))
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_what_is_no_case_of_pixels_is_refused(tmp_path):
+    case = with_hole(0)
+    with pytest.raises(disol.DisolError, match="Case 1 must be a Case, or its data by name, got Solution"):
+        write_cases("poisson", [case, disol.solve_exact("poisson", **case, conventions="paper")], tmp_path / "own.h5")
+    with pytest.raises(disol.DisolError, match="Case 0 failed: A file holds marked pixels, but dirichlet is stated"):
+        write_cases("poisson", [{**case, "dirichlet": {"left": 0}}], tmp_path / "own.h5")
 
 
 def test_a_force_that_a_file_cannot_keep_is_refused_instead_of_rounded(tmp_path):

@@ -318,7 +318,7 @@ def test_a_card_that_was_altered_is_refused(changes, tmp_path):
     (tmp_path / CARD).write_text(json.dumps(card))  # laid out otherwise
     load_checkpoint(tmp_path)
     (tmp_path / CARD).write_text(json.dumps(card | changes))
-    with pytest.raises(DisolError, match=r"config\.json must say what was saved, but was altered"):
+    with pytest.raises(DisolError, match=r"config\.json was altered after it was saved"):
         load_checkpoint(tmp_path)
 
 

@@ -134,6 +134,7 @@ class OwnNetwork(Network):
             r"Flatten must map domain, .* \[1, 3, 64, 64\] to u \[1, 1, 64, 64\], but gave \(1, 12288\)",
         ),
         (nn.Conv2d(2, 1, 1), {}, "Conv2d must map .*, but raised RuntimeError: Given groups=1"),
+        (nn.Conv2d(3, 1, 1).double(), {}, "Conv2d must map .*, but raised RuntimeError: Input type"),
         (nn.Conv2d(3, 2, 1), {}, r"but gave \(1, 2, 64, 64\)"),
         (OwnNetwork, {}, "is built from a ModelConfig. Add it to MODELS"),
     ],

@@ -233,7 +233,7 @@ def test_a_state_is_not_left_out(train_small: Train, stopped: Path) -> None:
     last = load_checkpoint(stopped / "last")
     save_checkpoint(stopped / "last", last.network, "poisson", resolution=last.resolution)
     assert not (stopped / "last" / STATE).exists()
-    with pytest.raises(DisolError, match="does not tell what it was begun with, got None"):
+    with pytest.raises(DisolError, match="does not say what it was begun with, got None"):
         train_small("run", epochs=2, resume=True)
 
 

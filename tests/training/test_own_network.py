@@ -121,6 +121,20 @@ def test_a_class_is_called_with_its_settings_and_a_run_remembers_them(train_smal
         train_small("run", "model.width=5", model=Normalised, model_settings={}, epochs=1, resume=True)
 
 
+def test_a_run_resumed_without_settings_needs_its_network_alone(
+    train_small: Train, file_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    own = {"model": Normalised, "model_settings": {}}
+    train_small("straight", "model.width=6", **own)
+    with stopped_after(2):
+        train_small("stopped", "model.width=6", **own)
+    again = {"data": file_of("poisson"), "out": tmp_path / "stopped", "resume": True, "device": "cpu"}
+    with pytest.raises(ValueError, match=r"is a run of your own network .*:Normalised\. Pass its model too"):
+        train("poisson", **again)
+    train("poisson", model=Normalised, **again)
+    assert_same_result(tmp_path / "straight", tmp_path / "stopped", Normalised)
+
+
 def test_training_begins_with_the_weights_of_an_object_and_leaves_it_alone(train_small: Train, tmp_path: Path) -> None:
     own = Normalised(3, 1)
     before = {name: value.clone() for name, value in own.state_dict().items()}
@@ -160,7 +174,7 @@ class Complex(Normalised):
 
 def test_complex_weights_are_trained_by_adamw_and_refused_by_muon(file_of: Callable[..., Path], tmp_path: Path) -> None:
     changes = ["train.batch_size=8", "train.epochs=1"]
-    with pytest.raises(ValueError, match=r"muon moves real weights, .* Use train.optimizer=adamw"):
+    with pytest.raises(ValueError, match=r"muon needs real weights, .* Use train.optimizer=adamw"):
         train("poisson", file_of("poisson"), tmp_path / "muon", model=Complex, overrides=changes, device="cpu")
 
 

@@ -16,7 +16,7 @@ from interrupted import assert_same_result, stopped_after
 from disol import PROBLEMS
 from disol.data.store import create_store, open_store
 from disol.models import load_checkpoint
-from disol.training import RunReport, choose_settings, read_history
+from disol.training import RunReport, choose_settings, read_history, train
 from disol.training.clock import FINISHING, Clock
 from disol.training.epochs import Run, prepare_network
 from disol.training.folder import RunFolder
@@ -131,6 +131,69 @@ def test_a_run_is_not_continued_with_other_settings(train_small: Train, options:
         train_small("run")
     with pytest.raises(ValueError, match=rf"was begun with {message}. Ask for the same"):
         train_small("run", resume=True, **options)
+
+
+@pytest.mark.parametrize("recipe", ["fast", "published"])
+def test_a_run_resumed_without_settings_goes_on_with_its_own(
+    train_small: Train, file_of: Callable[..., Path], tmp_path: Path, recipe: str
+) -> None:
+    options = {"recipe": recipe, "seed": 5}
+    train_small("straight", **options)
+    with stopped_after(2):
+        train_small("stopped", **options)
+    for _ in range(2):  # a finished run is left alone
+        assert train(None, file_of("poisson"), tmp_path / "stopped", resume=True, device="cpu").epochs == 4
+        assert_same_result(tmp_path / "straight", tmp_path / "stopped")
+
+
+def test_a_time_limit_is_taken_from_the_run(
+    train_small: Train, fake_clock, file_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    with stopped_after(2):
+        train_small("run", minutes=0.06)
+    report = train("poisson", file_of("poisson"), tmp_path / "run", resume=True, device="cpu")
+    assert 3.6 - FINISHING - 0.2 < report.seconds < 3.6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 0}, r"was begun with train.epochs=4, now asked for 100"),
+        ({"minutes": 1}, r"was begun with minutes=None, now asked for 1.0"),
+        ({"overrides": ["train.batch_size=64"]}, r"was begun with train.epochs=4, now asked for 100"),
+        ({"model": "unet"}, r"was begun with model='disol', now asked for 'unet'"),
+        ({"problem": "heat"}, r"was begun with problem='poisson', now asked for 'heat'"),
+    ],
+)
+def test_the_setting_that_differs_is_named_before_files_are_read(
+    train_small: Train, tmp_path: Path, options: dict, message: str
+) -> None:
+    with stopped_after(1):
+        train_small("run")
+    options = {"problem": None, "resume": True, "device": "cpu", **options}
+    with pytest.raises(ValueError, match=message):
+        train(data="no such file", out=tmp_path / "run", **options)
+
+
+def test_a_problem_is_needed_where_there_is_no_run(tmp_path: Path) -> None:
+    for resume in (False, True):
+        with pytest.raises(ValueError, match=r"Training needs a problem: there is no run to resume in .*run"):
+            train(None, "no such file", tmp_path / "run", resume=resume)
+
+
+def test_weights_to_start_from_are_given_again_and_the_rest_is_taken_from_the_run(
+    train_small: Train, file_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    first = train_small("first", epochs=1).path
+    tuned = {"start": first, "model_settings": None}
+    train_small("straight", **tuned)
+    with stopped_after(2):
+        train_small("stopped", **tuned)
+    again = {"data": file_of("poisson"), "out": tmp_path / "stopped", "resume": True, "device": "cpu"}
+    with pytest.raises(ValueError, match=r"was begun with the weights of another network. Pass its start too"):
+        train("poisson", **again)
+    train("poisson", start=first, **again)
+    assert_same_result(tmp_path / "straight", tmp_path / "stopped")
 
 
 def test_a_run_is_not_continued_with_other_cases(file_of: Callable[..., Path], tmp_path: Path) -> None:

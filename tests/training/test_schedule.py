@@ -7,9 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disol.errors import DisolError
 from disol.training.clock import FINISHING, Clock
 from disol.training.config import RECIPES, TrainSettings
-from disol.training.optimisers import Decay, Plateau, Schedule, make_schedule
+from disol.training.optimisers import Decay, Plateau, Schedule, build_optimizer, make_schedule
 
 
 def optimizer_at(rate: float) -> torch.optim.Optimizer:
@@ -19,6 +20,12 @@ def optimizer_at(rate: float) -> torch.optim.Optimizer:
 def rate_at(schedule: Schedule, optimizer: torch.optim.Optimizer, progress: float) -> float:
     schedule.before_step(progress)
     return optimizer.param_groups[0]["lr"]
+
+
+@pytest.mark.parametrize("weights", [[], [torch.zeros(1)]])
+def test_a_network_without_weights_to_train_is_refused(weights: list[torch.Tensor]) -> None:
+    with pytest.raises(DisolError, match="none that require gradients"):
+        build_optimizer(weights, TrainSettings())
 
 
 @given(st.lists(st.floats(0.1, 10.0), max_size=80), st.integers(0, 4))

@@ -201,6 +201,10 @@ def test_a_file_with_fewer_cases_than_its_batch_is_refused_with_a_batch_size_tha
     with pytest.raises(DisolError, match=r"few.h5 has 4 training cases, fewer than one batch of 8. Set .*=8 or less"):
         train_on([files[0], few], "run", "train.batch_size=16")
     train_on([files[0], few], "run", "train.batch_size=8", epochs=1)
+    one = tmp_path / "one.h5"
+    generate("poisson", 1, one, seed=3, resolution=24, workers=0, device="cpu")
+    with pytest.raises(DisolError, match=r"one.h5 has 0 training cases, fewer than one batch of 8. Generate"):
+        train_on([files[0], one], "other", "train.batch_size=16")
 
 
 def test_a_run_is_not_resumed_with_other_files(files: Files, train_on: Train, tmp_path: Path) -> None:

@@ -229,8 +229,14 @@ def test_a_diverging_run_stops_and_keeps_what_was_good(
 
 
 def test_a_run_that_diverges_at_once_says_that_nothing_was_kept(train_small: Train) -> None:
-    with pytest.raises(ValueError, match=r"in epoch 1. .* holds no model yet"):
+    with pytest.raises(ValueError, match=r"in epoch 1. .* holds no model yet.* a lower train.learning_rate\.$"):
         train_small("run", "train.learning_rate=1e38", "train.warmup=0", "train.ema_decay=0")
+
+
+def test_gradients_are_shortened_as_a_remedy_only_where_they_are_not(train_small: Train) -> None:
+    changes = ("train.learning_rate=1e38", "train.warmup=0", "train.ema_decay=0", "train.grad_clip_norm=0")
+    with pytest.raises(ValueError, match=r"a lower train.learning_rate, or with train.grad_clip_norm=1\.$"):
+        train_small("run", *changes)
 
 
 @pytest.mark.parametrize(

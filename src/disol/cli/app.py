@@ -1,10 +1,12 @@
 """The command line application, and what its commands share.
 
-rich is imported where a table is printed: a misspelt name is to be told at once.
+rich is imported only where a table is printed, so that a misspelt name is reported at once.
 """
 
 import os
 import re
+import shlex
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import disol
+from disol._devices import finish_gpu_work
 from disol.errors import DisolError, one_line
 
 if TYPE_CHECKING:
@@ -26,19 +29,19 @@ app = typer.Typer(
 )
 
 # What several commands take.
-ProblemName = Annotated[str, typer.Argument(help="Which problem; `disol problems` lists them.")]
-ConventionsName = Annotated[str, typer.Option(help="physical (on the true boundary), or on pixels paper or published.")]
+PROBLEM_HELP = "Which problem: a name (`disol problems` lists them), or package.module:NAME of a PDE of your own."
+ProblemName = Annotated[str, typer.Argument(help=PROBLEM_HELP)]
 PixelConventionsName = Annotated[
-    str, typer.Option(help="paper or published: networks learn pixels. Files hold no cases by physical.")
+    str, typer.Option(help="paper or published: networks learn pixels, so files hold no physical cases.")
 ]
 DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
 Resolution = Annotated[int | None, typer.Option(help="Pixels along a side.")]
-Seed = Annotated[int, typer.Option(help="Which sequence of cases.")]
+Seed = Annotated[int, typer.Option(help="Seed of the sequence of cases.")]
 
 # Some versions of typer bring their own copy of click; this is the base of all usage errors in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 STOPPED, FAILED, INTERRUPTED = 1, 2, 130  # exit codes
-# Arguments of the library that commands call otherwise.
+# Arguments of the library that have other names in commands.
 _CALLED = {"num_cases": "cases", "overrides": "settings", "path": "out", "diffusion": "conductivity"}
 # How messages of the library name arguments.
 _ASSIGNED = re.compile(
@@ -53,8 +56,16 @@ _LISTED = re.compile(r"(?<=\. It takes )[a-z_, ]+(?=\.)")  # It takes dirichlet,
 
 
 def main() -> None:
-    """Run the command; what the caller did wrong or the machine refuses is one line, a bug keeps its traceback."""
+    """Run the command; an error of the caller or of the machine is one line, a bug keeps its traceback."""
     code = FAILED
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    # What `timeout` and batch systems send is handled like Ctrl-C: files are closed, and child processes ended.
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
@@ -66,7 +77,7 @@ def main() -> None:
             tell(message, "error")
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:  # whoever was to read has stopped, as `head` does
+    except BrokenPipeError:  # the reader has stopped, as `head` does
         drop_unprinted()
         code = STOPPED
     except (OSError, MemoryError, RecursionError) as error:
@@ -81,12 +92,22 @@ def main() -> None:
             reason = f"{trouble}, {error}" if str(error) else trouble
         tell(f"{called} failed: {reason}.", "error")
     if code == INTERRUPTED:
-        typer.echo("interrupted; generate and train go on with --resume, compare when called again", err=True)
-    sys.exit(code)
+        finish_gpu_work()
+        typer.echo(f"interrupted{how_to_continue(sys.argv[1:])}", err=True)
+    sys.exit(128 + received[0] if received and code == INTERRUPTED else code)
+
+
+def how_to_continue(arguments: Sequence[str]) -> str:
+    """Say by which command the work that was interrupted is continued, if it can be."""
+    called = next((word for word in arguments if not word.startswith("-")), None)
+    if called not in ("generate", "train", "compare"):
+        return ""
+    again = [] if called == "compare" or "--resume" in arguments else ["--resume"]
+    return f"; continue with: {one_line(shlex.join(['disol', *arguments, *again]))}"
 
 
 def drop_unprinted() -> None:
-    """Drop what cannot be printed: Python would try once more at its end, and complain."""
+    """Drop what cannot be printed, or Python would try again when it ends, and complain."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -94,7 +115,7 @@ def drop_unprinted() -> None:
 
 
 def as_options(message: str, options: Mapping[str, str]) -> str:
-    """Write arguments of the library as options of a command: `--split train`.
+    """Rewrite arguments of the library as options of a command: `--split train`.
 
     options   of the command, by the names of their arguments
     """
@@ -120,7 +141,7 @@ def find_options(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def tell(message: object, label: Literal["error", "note"] | None = None) -> None:
-    """Print a message in one line, without what a terminal would obey; an error goes to standard error."""
+    """Print a message in one line, without control characters; an error goes to standard error."""
     line = one_line(str(message))
     if label is not None:
         line = typer.style(f"{label}:", fg="red" if label == "error" else "yellow") + f" {line}"
@@ -128,10 +149,13 @@ def tell(message: object, label: Literal["error", "note"] | None = None) -> None
 
 
 def print_table(table: "Table") -> None:
-    """Print a table."""
+    """Print a table, one whose columns do not wrap in full, however narrow the terminal is."""
     from rich.console import Console
 
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if all(column.no_wrap for column in table.columns):
+        console.width = max(console.width, console.measure(table, options=console.options.update(width=2000)).maximum)
+    console.print(table)
 
 
 def print_rows(rows: list[tuple[str, str]]) -> None:
@@ -162,5 +186,5 @@ def options(
 
 
 def max_symbol(fields: tuple[str, ...]) -> str:
-    """Say what an amplitude is the largest value of: of a vector field not its length, but a component."""
+    """Return the symbol of an amplitude: for a vector field, the largest component, not the largest length."""
     return "max |U|" if len(fields) == 1 else "max |U_i|"

@@ -1,4 +1,4 @@
-"""Commands about cases: list problems, draw one case, generate many, look into files of them."""
+"""Commands about cases: list problems, draw one case, generate many, inspect and export files of them."""
 
 import time
 import warnings
@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from disol.cli.app import (
-    ConventionsName,
     DeviceName,
     PixelConventionsName,
     ProblemName,
@@ -19,6 +18,7 @@ from disol.cli.app import (
     print_table,
     tell,
 )
+from disol.cli.models import from_here
 from disol.errors import DisolError
 from disol.problems.table import check_problem
 
@@ -42,7 +42,7 @@ def problems() -> None:
 def draw(
     problem: ProblemName,
     seed: Seed = 0,
-    index: Annotated[int, typer.Option(help="Which case of it.")] = 0,
+    index: Annotated[int, typer.Option(help="Which case of the sequence.")] = 0,
     shift: Annotated[
         str | None,
         typer.Option(
@@ -51,15 +51,21 @@ def draw(
         ),
     ] = None,
     resolution: Resolution = None,
-    conventions: ConventionsName = "physical",
-    element: Annotated[str, typer.Option(help="q1 or p1.")] = "q1",
+    conventions: Annotated[
+        str | None,
+        typer.Option(
+            help="physical (on the true boundary), paper or published (on pixels); default: physical, or paper for a "
+            "PDE of your own that has no form.",
+        ),
+    ] = None,
+    element: Annotated[str, typer.Option(help="Finite element, q1 or p1.")] = "q1",
     alpha: Annotated[float, typer.Option(help="How closely the outline hugs its points, 0 to 1.")] = 0.8,
     out: Annotated[Path, typer.Option(help="Where to write: a picture (.png, .pdf, .svg) or arrays (.npz).")] = Path(
         "case.png"
     ),
 ) -> None:
     """Draw a random case, solve it exactly, and write a picture or arrays."""
-    check_problem(problem)
+    check_problem(from_here(problem))
     if out.suffix not in (*PICTURES, ".npz"):
         raise DisolError(f"--out must end in .npz, {', '.join(PICTURES)}, got {str(out)!r}.")
     import numpy as np
@@ -84,7 +90,7 @@ def draw(
     height, width = case.grid.pixels
     print_rows(
         [
-            ("problem", f"{case.problem}: {case.problem.equation}"),
+            ("problem", f"{case.problem}: {case.equation}"),
             ("grid", f"{height} x {width}, {case.domain.mean():.0%} of it domain"),
             ("amplitude", f"{max_symbol(solution.fields)} = {sizes}"),
             ("time", f"drawn in {1e3 * (drawn - started):.1f} ms, solved in {1e3 * (solved - drawn):.1f} ms"),
@@ -114,7 +120,7 @@ def generate(
         raise DisolError(
             f"--backend is local, or dask together with --scheduler ADDRESS, got {backend!r} and {scheduler!r}."
         )
-    check_problem(problem)
+    check_problem(from_here(problem))
     from disol.data import generate as generate_cases
 
     if resume and not out.exists():
@@ -136,7 +142,7 @@ def generate(
 
 
 def info(file: Annotated[Path, typer.Argument(help="A file that `disol generate` wrote.")]) -> None:
-    """Tell what a file of cases holds."""
+    """Show what a file of cases holds."""
     from disol.data import describe
 
     print_rows(describe(file))

@@ -3,20 +3,23 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from disol._devices import check_device
-from disol.cli.app import FAILED, DeviceName, ProblemName, print_table, tell
-from disol.errors import DisolError
+from disol._lazy import names_own
+from disol.cli.app import FAILED, PROBLEM_HELP, DeviceName, print_table, tell
+from disol.errors import DisolError, shown
 from disol.models.pretrained import find_folder, is_shipped
-from disol.problems.table import check_problem
+from disol.problems.table import check_problem, find_problem
 
 if TYPE_CHECKING:
     from disol.models import Checkpoint
     from disol.models.card import Card
+    from disol.problems import Problem
 
+Own = TypeVar("Own", bound=str | None)
 TrainedModel = Annotated[
     str, typer.Argument(help="A shipped model (`disol models` lists them) or the folder of a run.", metavar="RUN")
 ]
@@ -24,10 +27,14 @@ OwnNetwork = Annotated[
     str | None,
     typer.Option("--model", help="package.module:Name of a network of your own, whose weights the run holds."),
 ]
+OwnProblem = Annotated[
+    str | None,
+    typer.Option("--problem", help="package.module:NAME of a PDE of your own, which the run was trained on."),
+]
 
 
 def find_run(run: str, network: str | None) -> "tuple[Path, Card]":
-    """Return the folder of a trained model and its card; what is wrong is told before torch is imported."""
+    """Return the folder of a trained model and its card; errors are raised before torch is imported."""
     folder = find_folder(run)
     from disol.models.card import read_card
 
@@ -37,42 +44,65 @@ def find_run(run: str, network: str | None) -> "tuple[Path, Card]":
     return folder, card
 
 
+def find_own_problem(run: str, card: "Card", problem: str | None) -> "Problem | None":
+    """Return the PDE of your own that a run was trained on; a PDE of the package need not be named."""
+    if problem is not None:
+        return find_problem(from_here(problem))
+    from disol.problems import PROBLEMS
+
+    if card.problem not in PROBLEMS:
+        raise DisolError(
+            f"{run} was trained on a PDE of your own, {shown(card.problem)}. Give --problem package.module:NAME too."
+        )
+    return None
+
+
 def is_own_network(model: str) -> bool:
-    """Tell package.module:Name from the name of a model and from a folder."""
-    return ":" in model and not {"/", "\\"} & set(model)
+    """Tell package.module:Name apart from the name of a model and from a folder."""
+    return names_own(model) and not {"/", "\\"} & set(model)
 
 
-def from_here(network: str | None) -> str | None:
-    """Let a network of one's own be imported from the working directory too, as scripts there import theirs."""
-    if network is not None and is_own_network(network) and "" not in sys.path:
+def from_here(own: Own) -> Own:
+    """Let a user's network or PDE be imported from the working directory too, as scripts there would."""
+    if own is not None and is_own_network(own) and "" not in sys.path:
         sys.path.insert(0, "")
-    return network
+    return own
 
 
 def train(
-    problem: ProblemName,
     data: Annotated[
         list[Path],
-        typer.Option(help="A file that `disol generate` wrote; give the option for each, as of several resolutions."),
+        typer.Option(help="A file that `disol generate` wrote; repeat the option for several, of other resolutions."),
     ],
     out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
+    problem: Annotated[str | None, typer.Argument(help=f"{PROBLEM_HELP} Not needed with --resume.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A name (`disol models`), disol unless a config says otherwise, or package.module:Name."),
+        typer.Option(help="A name (`disol models`; disol unless --config says otherwise), or package.module:Name."),
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="fast (default) or published.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings, as in configs/.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=100.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="End after this time; the schedule ends with it.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Train for this time; the schedule ends with it.")] = None,
     start: Annotated[
-        str | None, typer.Option(help="A shipped model or a run whose weights to begin with, to train them further.")
+        str | None, typer.Option(help="A shipped model or a run to fine-tune; it brings its own model.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run, or start one.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Continue an unfinished run, with its own settings unless some are given, or start one."
+        ),
+    ] = False,
     device: DeviceName = "auto",
-    seed: Annotated[int, typer.Option(help="Of the weights, the order of cases and their symmetries.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the weights, the order of cases and their augmentation; default: 0.")
+    ] = None,
 ) -> None:
     """Train a model on a file of cases, or on several."""
-    check_problem(problem)
+    if problem is not None:
+        check_problem(from_here(problem))
+    elif not resume:
+        raise DisolError("Name the problem to train on; only --resume knows it.")
     check_device(device)
     if model is not None and not is_own_network(model):
         from disol.models.table import find_model
@@ -107,32 +137,34 @@ def train(
 
 def evaluate(
     model: TrainedModel,
-    data: Annotated[list[Path], typer.Option(help="Files of cases; give the option once for each.")],
+    data: Annotated[list[Path], typer.Option(help="A file of cases; repeat the option for several.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; RUN/evaluation, of a shipped model evaluation/NAME.")
+        Path | None, typer.Option(help="Where to write; default: RUN/evaluation, or evaluation/NAME if shipped.")
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="train, validation or all (default, but validation of the file the model was trained on)."),
+        typer.Option(help="train, validation or all; default: validation for the file it was trained on, else all."),
     ] = None,
     network: OwnNetwork = None,
+    problem: OwnProblem = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Measure a model on files of cases: a table, and numbers and pictures in files."""
-    run, _ = find_run(model, network)
+    """Measure a model's errors on files of cases: print a table, and write numbers and pictures."""
+    run, card = find_run(model, network)
     check_device(device)
+    equation = find_own_problem(model, card, problem)
     from disol._files import require_folder
     from disol.evaluation import evaluate as evaluate_model
 
     folder = out or (Path("evaluation", model) if is_shipped(model) else run / "evaluation")
     if out is None:
-        require_folder(folder)  # nothing is written outside of a run because of a link in it
+        require_folder(folder)  # a link in a run must not make this write outside of it
     handle: Path | Checkpoint = run
     if network is not None:
         from disol.models import load_checkpoint
 
-        handle = load_checkpoint(run, model=from_here(network))
-    evaluation = evaluate_model(handle, data, split=split, device=device, out=folder)
+        handle = load_checkpoint(run, equation, model=from_here(network))
+    evaluation = evaluate_model(handle, data, split=split, device=device, out=folder, problem=equation)
     print_table(evaluation.table())
     for message in evaluation.notes:
         tell(message, "note")
@@ -144,19 +176,19 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="A folder for results, tables and pictures; comparisons/NAME unless given.")
     ] = None,
-    work: Annotated[Path | None, typer.Option(help="A folder for files of cases and weights; OUT/work.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="A model to train now; give the option for each.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after this time; call again to go on.")] = None,
-    jobs: Annotated[int, typer.Option(help="Runs side by side, each in a process; with one GPU they share it.")] = 1,
+    work: Annotated[Path | None, typer.Option(help="Folder for files of cases and weights; default: OUT/work.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A model to train now; repeat the option for several.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after this time; call again to continue.")] = None,
+    jobs: Annotated[int, typer.Option(help="Runs side by side, each in its own process; one GPU is shared.")] = 1,
     device: DeviceName = "auto",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as in train.epochs=2.")] = None,
 ) -> None:
-    """Train and evaluate several models alike; call it again to go on where it stopped."""
+    """Train and evaluate several models alike; call it again to continue where it stopped."""
     from disol.comparison import compare as compare_models
-    from disol.comparison import read_comparison
+    from disol.comparison.config import list_own
 
-    for entry in read_comparison(config, settings or ()).models:
-        from_here(entry.name)
+    for own in list_own(config, settings or ()):
+        from_here(own)
     found = compare_models(
         config,
         out,
@@ -180,14 +212,16 @@ def onnx(
     model: TrainedModel,
     out: Annotated[Path, typer.Option(help="The .onnx file to write.")],
     network: OwnNetwork = None,
+    problem: OwnProblem = None,
 ) -> None:
     """Export a trained model for ONNX Runtime and for programs without torch."""
     if out.suffix != ".onnx":
         raise DisolError(f"--out must end in .onnx, got {str(out)!r}.")
-    run, _ = find_run(model, network)
+    run, card = find_run(model, network)
+    equation = find_own_problem(model, card, problem)
     from disol.surrogate import export_onnx
 
-    tell(f"written {export_onnx(run, out, model=from_here(network))}")
+    tell(f"written {export_onnx(run, out, equation, model=from_here(network))}")
 
 
 def models() -> None:

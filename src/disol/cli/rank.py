@@ -1,4 +1,4 @@
-"""`disol rank`: solve many geometries exactly, and put them in order."""
+"""`disol rank`: solve many geometries exactly, and sort them."""
 
 import warnings
 from dataclasses import replace
@@ -11,6 +11,7 @@ import typer
 from disol._devices import check_device
 from disol.cli.app import DeviceName, print_table, tell
 from disol.cli.given import GIVEN, join_texts, taking_what_is_given_to
+from disol.cli.models import from_here
 from disol.cli.solve import DEFAULT_PROBLEM, silenced_decoders, solve
 from disol.errors import DisolError
 from disol.problems.table import check_problem
@@ -25,8 +26,8 @@ HELP = """\
 Solve many geometries exactly, and rank them by one number of each.
 
 Supports, loads and sources are given once, for all of them. Prints the ranking and writes ranking.csv and \
-ranking.png, the best and the worst, into --out. What is wrong with a geometry that cannot be read or solved is told \
-in one line, and in ranking.csv; the others are ranked.
+ranking.png (the best and the worst) into --out. A geometry that cannot be read or solved is reported in one line \
+and in ranking.csv; the others are ranked.
 """
 EXAMPLES = """\
 Examples:
@@ -43,7 +44,7 @@ def rank(
     geometries: Annotated[
         list[str],
         typer.Argument(
-            help="NAME or NAME+hole, random:SEED, outline.json, a picture.png, or a folder, for the outlines in it.",
+            help="NAME or NAME+hole, random:SEED, outline.json, picture.png, or a folder with outlines.",
             metavar="GEOMETRY",
         ),
     ],
@@ -61,14 +62,14 @@ def rank(
     ] = "physical",
     resolution: Annotated[int | None, typer.Option(help="Pixels along a side; the problem's own unless given.")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes; one per core unless given, none for few geometries.")
+        int | None, typer.Option(help="Number of processes; default: one per core, fewer for few geometries.")
     ] = None,
     device: DeviceName = "auto",
     out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("ranking"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the ranking in --out.")] = False,
     *,
     seed: Annotated[
-        int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=GIVEN)
+        int | None, typer.Option(help="Seed of the terms drawn for a named shape.", rich_help_panel=GIVEN)
     ] = None,
     **given: Any,
 ) -> None:
@@ -76,7 +77,7 @@ def rank(
     if not overwrite and any((out / name).exists() for name in FILES):
         raise DisolError(f"{out} holds a ranking already. Choose another --out, or give --overwrite.")
     check_device(device)
-    check_problem(problem)
+    check_problem(from_here(problem))
     names = list(dict.fromkeys(name for geometry in geometries for name in list_geometries(geometry)))
     from disol.problems.table import find_conventions, find_problem
     from disol.ranking import rank as rank_cases

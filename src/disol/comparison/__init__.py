@@ -1,6 +1,6 @@
 """Comparing models: several of them trained and evaluated alike, with tables, pictures and statistics.
 
-Names are imported on first use, so that settings are checked before torch, which takes seconds.
+Names are imported on first use, so that settings are checked before torch is imported, which takes seconds.
 """
 
 from typing import TYPE_CHECKING

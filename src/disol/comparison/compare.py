@@ -2,6 +2,7 @@
 
 import multiprocessing
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, nullcontext
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from disol._checks import positive_number, whole_number
-from disol._devices import check_device, find_device
+from disol._devices import check_device, find_device, finish_gpu_work
 from disol.comparison.config import ComparisonConfig, read_comparison
 from disol.comparison.gpu_sharing import shared_gpu
 from disol.comparison.plan import Places, PlannedRun, make_files, plan_runs, read_records
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 FOLDER = "comparisons"
 WORK = "work"  # in the folder of a comparison
-CASES = "cases"  # the job that makes files of them
+CASES = "cases"  # the job that generates the files of cases
+PATIENCE = 60.0  # seconds for jobs to end once they are told to
 # What every run needs, and imports on first use.
 PRELOADED = [
     "disol.comparison.run",
@@ -41,12 +43,12 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """What is known of the models after a call.
+    """The state of a comparison after a call.
 
     out          the folder with the results of every finished run, tables and pictures
     records      the finished runs, by name
-    unfinished   names of the runs that are still to be made; more may follow once probes have found learning rates
-    failures     why runs could not be made, by name
+    unfinished   names of the runs still to be made; more may follow once probes have found learning rates
+    failures     why runs failed, by name
     """
 
     config: ComparisonConfig
@@ -60,7 +62,7 @@ class Comparison:
         return import_module("disol.comparison.report").comparison_table(self)
 
     def __str__(self) -> str:
-        left = f", {len(self.unfinished)} to go" if self.unfinished else ", all there are"
+        left = f", {len(self.unfinished)} to go" if self.unfinished else ", all finished"
         return f"{self.out}: {len(self.records)} runs{left}."
 
     def __repr__(self) -> str:
@@ -79,19 +81,19 @@ def compare(
     overrides: Iterable[str] = (),
     tell: Tell | None = None,
 ) -> Comparison:
-    """Train and evaluate the models of a file of settings that are not finished yet, and write tables and pictures.
+    """Train and evaluate the models of a comparison that are not finished yet, and write tables and pictures.
 
-    out         a folder for results, `comparisons/NAME` unless given; what it holds need never be made again
+    out         a folder for results, `comparisons/NAME` unless given; nothing in it is ever made again
     work        a folder for files of cases and weights, `work` in `out` unless given; it may be removed at any time,
-                and then unfinished runs begin anew
-    only        models to train now, by their labels or names; tables are of all that are finished
-    minutes     stop after this time; runs that are under way go on from their last epoch in the next call
+                but then unfinished runs start anew
+    only        models to train now, by their labels or names; tables show all that are finished
+    minutes     stop after this time; the next call continues interrupted runs from their last epoch
     jobs        runs side by side, each in a process of its own; with one GPU they share it, at the same time if
-                NVIDIA's Multi-Process Service is installed. 0: one after the other in this process, where `minutes`
-                keeps further runs from beginning
+                NVIDIA's Multi-Process Service is installed. 0: one after another in this process, where `minutes`
+                only keeps further runs from starting
     device      "auto", "cpu", "cuda" or "cuda:NUMBER"
-    overrides   changes of single settings, such as "train.epochs=2" or "data.cases=2000"
-    tell        is called with a line about every run that has ended
+    overrides   changes to single settings, such as "train.epochs=2" or "data.cases=2000"
+    tell        called with a line about every run that has ended
     """
     started = time.monotonic()
     settings = read_comparison(config, overrides)
@@ -133,7 +135,7 @@ def _make_runs(
     deadline: float | None,
     tell: Tell,
 ) -> dict[str, str]:
-    """Make the files of cases, then all runs that are not finished, until the deadline; return why some failed."""
+    """Generate the files of cases, then make all unfinished runs until the deadline; return the errors of failures."""
     chosen, failures = list(labels), dict[str, str]()
     is_gpu = find_device(device).type == "cuda"
     with shared_gpu() if is_gpu and count > 1 else nullcontext(), closing(_Jobs(count, device)) as jobs:
@@ -158,26 +160,26 @@ def _make_runs(
 
 
 def _prepare(config: ComparisonConfig, places: Places, device: str) -> None:
-    """Generate files of cases, and write down those that pictures show."""
+    """Generate the files of cases, and save those that pictures show."""
     make_files(config, places, device)
     import_module("disol.comparison.run").write_shown_cases(config, places)
 
 
 def _make_run(run: PlannedRun, places: Places, device: str, count: int) -> None:
-    """Make one run, beside others."""
+    """Make one run, side by side with others."""
     if count > 1:
         import_module("torch").set_num_threads(max(1, usable_cores() // count))
     import_module("disol.comparison.run").execute(run, places, device, max(count, 1))
 
 
 class _Jobs:
-    """Processes, each of which does one job; if there are to be none, jobs are done at once, in this process."""
+    """Processes, each of which does one job; with a count of 0, jobs are done at once, in this process."""
 
     def __init__(self, count: int, device: str) -> None:
         self.count = count
         self.processes: dict[str, tuple[BaseProcess, Connection]] = {}
         self.ended: list[tuple[str, str]] = []
-        # A server that imports torch once and then forks is quicker, but what was forked cannot use a GPU.
+        # A server that imports torch once and then forks is quicker, but forked processes cannot use a GPU.
         can_fork = "forkserver" in multiprocessing.get_all_start_methods() and find_device(device).type == "cpu"
         self.context: Any = multiprocessing.get_context("forkserver" if can_fork else "spawn")
         if can_fork:
@@ -185,12 +187,12 @@ class _Jobs:
 
     @property
     def are_under_way(self) -> bool:
-        """Some job has not been waited for."""
+        """Whether some job has not been waited for."""
         return bool(self.processes or self.ended)
 
     @property
     def have_room(self) -> bool:
-        """Another job can be started."""
+        """Whether another job can be started."""
         return len(self.processes) + len(self.ended) < max(self.count, 1)
 
     def start(self, name: str, work: Callable[[], None]) -> None:
@@ -222,15 +224,18 @@ class _Jobs:
         return found
 
     def close(self) -> None:
-        """Stop what is under way: a run goes on from its last epoch another time."""
+        """Stop the jobs under way: a later call continues runs from their last epoch."""
         for process, _ in self.processes.values():
             process.terminate()
+        end = time.monotonic() + PATIENCE
         for process, _ in self.processes.values():
+            process.join(max(0.0, end - time.monotonic()))
+            process.kill()  # no effect on one that has ended
             process.join()
 
 
 def _find_error(work: Callable[[], None]) -> str:
-    """Do a job; return what was wrong, empty if nothing was."""
+    """Do a job; return its error message, empty if there was none."""
     try:
         work()
     except DisolError as error:
@@ -242,4 +247,13 @@ def _work(work: Callable[[], None], sender: Connection) -> None:
     """Do a job in a process of its own, which ends with the main process and leaves Ctrl-C to it."""
     follow_main_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sender.send(_find_error(work))
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        sender.send(_find_error(work))
+    finally:
+        finish_gpu_work()
+
+
+def _leave(number: int, _frame: object) -> None:
+    """End a process on a signal, by an exception, so that everything is cleaned up."""
+    sys.exit(128 + number)

@@ -2,20 +2,20 @@
 
 A file of settings is TOML, and an unknown key is an error:
 
-    problem = "poisson"
+    problem = "poisson"                # or "package.module:NAME" of your own
     conventions = "paper"
     recipe = "fast"                    # of training, for all models
     seeds = [0]                        # every model is trained once with each
     minutes = 5                        # of each run, instead of train.epochs
 
-    [data]                             # generated: cases, seed, shift, resolution; or a file of one's own
+    [data]                             # to generate: cases, seed, shift, resolution; or your own file
     cases = 46011
 
     [tests]                            # cases of each test, by its name
     id = 500
     shapes = 500
 
-    [train]                            # changes of the recipe, for all models
+    [train]                            # changes to the recipe, for all models
     epochs = 100
 
     [probes]                           # a second column, each model at its own learning rate
@@ -35,10 +35,12 @@ from typing import Any, get_type_hints
 
 from disol._checks import count, number, positive_number, whole_number
 from disol._files import read_regular
+from disol._lazy import names_own
 from disol.data.recipe import SPLITS, read_recipe
 from disol.errors import DisolError, listed, shown
 from disol.models.settings import check_setting
-from disol.models.table import MODELS, find_model
+from disol.models.table import find_model
+from disol.problems import Problem
 from disol.problems.table import find_conventions, find_problem
 from disol.training.config import MOST_BYTES, RunSettings, TrainSettings, choose_settings, read_value
 
@@ -51,11 +53,11 @@ _PLAIN = {"problem", "conventions", "recipe", "seeds", "minutes"}
 class DataSettings:
     """The cases that models are trained and validated on.
 
-    cases        to generate, of which 80 % train
+    cases        number of cases to generate, of which 80 % are for training
     seed         which sequence of cases
     shift        their distribution: empty for the paper's, "broad" for many kinds
     resolution   pixels along a side; 0: those of the problem
-    file         of one's own to train on instead; relative to where the command is run
+    file         your own file to train on instead, relative to the working directory
     """
 
     cases: int = 0
@@ -67,7 +69,7 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """Short runs that find the learning rate of each model: that with the smallest validation loss at their end.
+    """Short runs that find the learning rate of each model: the one with the smallest validation loss.
 
     learning_rates   to try
     epochs           of each probe, with a schedule of that length
@@ -81,22 +83,24 @@ class ProbeSettings:
 class ReportSettings:
     """What tables and pictures show.
 
-    shown       cases of each test in pictures, the first ones; those of the training file are not shown
-    threshold   of the validation loss, `grid_mae`: how many epochs a model needs to get there
+    shown       how many cases of each test are in pictures, the first ones; none of the training file
+    threshold   of the validation loss (`grid_mae`), for the number of epochs that a model needs to reach it
+    timed       compare times; false if the devices did other work beside the runs
     """
 
     shown: int = 1
     threshold: float = 5e-3
+    timed: bool = True
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A model that takes part.
+    """A model of a comparison.
 
-    name             in the table of models, or "package.module:Name" of a network of one's own
-    label            what tables call it, different for each entry; the name unless given
-    parameters       about how many it shall have; 0: as its settings say
-    training_cases   that it is trained on, if fewer than all; 0: all
+    name             in the table of models, or "package.module:Name" of your own network
+    label            its name in tables, unique in the comparison; `name` unless given
+    parameters       approximate number of parameters; 0: as its settings say
+    training_cases   number of cases that it is trained on; 0: all
     settings         of the network
     """
 
@@ -112,14 +116,15 @@ class ComparisonConfig:
     """What is compared, and how.
 
     name      of the comparison, that of its file
-    tests     number of cases of each, by name: "train" and "validation", the first of these splits of the training
-              file, "id", new cases of the paper's distribution, or any shift
-    changes   of the recipe, for all models
+    problem   of the package, or your own
+    tests     number of cases of each, by name: "train" and "validation" (the first cases of that split of the training
+              file), "id" (new cases of the paper's distribution), or any shift
+    changes   to the recipe, for all models
     minutes   of each run; None if runs end after their epochs
     """
 
     name: str
-    problem: str
+    problem: Problem
     conventions: str
     recipe: str
     data: DataSettings
@@ -134,13 +139,13 @@ class ComparisonConfig:
 
     @property
     def train_settings(self) -> TrainSettings:
-        """How every model is trained, but for its learning rate where it has its own."""
+        """How every model is trained, except for its learning rate where it has its own."""
         return self.choose(self.changes).train
 
     def choose(self, changes: Mapping[str, Any]) -> RunSettings:
         """Return the settings of a run: the recipe with changes."""
         overrides = [f"train.{name}={value}" for name, value in changes.items()]
-        return choose_settings(self.problem, recipe=self.recipe, overrides=overrides)
+        return choose_settings(self.problem.name, recipe=self.recipe, overrides=overrides)
 
     def chosen_labels(self, only: Iterable[str]) -> tuple[str, ...]:
         """Return the labels of some models, given by their labels or names; all of them if none is given."""
@@ -156,17 +161,10 @@ class ComparisonConfig:
 def read_comparison(path: str | Path, overrides: Iterable[str] = ()) -> ComparisonConfig:
     """Read a file of settings and check it.
 
-    overrides   changes of single settings, such as "data.cases=2000", "train.epochs=2" or "minutes=0.5"
+    overrides   changes to single settings, such as "data.cases=2000", "train.epochs=2" or "minutes=0.5"
     """
     source = Path(path)
-    try:
-        content = tomllib.loads(read_regular(source, MOST_BYTES).decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DisolError):
-            raise
-        raise DisolError(f"{source} must be TOML, but: {listed([str(error)])}.") from None
-    for override in [overrides] if isinstance(overrides, str) else overrides:
-        _override(content, override)
+    content = _read_content(source, overrides)
     sections = {"data": dict, "tests": dict, "train": dict, "probes": dict, "report": dict, "models": list}
     for name, value in content.items():
         if name not in _PLAIN and name not in sections:
@@ -183,7 +181,7 @@ def read_comparison(path: str | Path, overrides: Iterable[str] = ()) -> Comparis
         raise DisolError(f"seeds must be one whole number or more in brackets, got {shown(seeds)}.")
     config = ComparisonConfig(
         name=source.stem,
-        problem=problem.name,
+        problem=problem,
         conventions=find_conventions(content["conventions"], problem).name,
         recipe=content.get("recipe", "fast"),
         data=_read_section(DataSettings, "data", content["data"]),
@@ -200,18 +198,39 @@ def read_comparison(path: str | Path, overrides: Iterable[str] = ()) -> Comparis
     return config
 
 
+def list_own(path: str | Path, overrides: Iterable[str] = ()) -> list[str]:
+    """List what reading a file of settings and using it imports: "package.module:Name" of its problem and models."""
+    content = _read_content(Path(path), overrides)
+    models = content.get("models")
+    tables = [table for table in models if isinstance(table, dict)] if isinstance(models, list) else []
+    return [text for text in (content.get("problem"), *(table.get("name") for table in tables)) if names_own(text)]
+
+
+def _read_content(source: Path, overrides: Iterable[str]) -> dict[str, Any]:
+    """Read a file of settings as it is written, and change single ones."""
+    try:
+        content = tomllib.loads(read_regular(source, MOST_BYTES).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DisolError):
+            raise
+        raise DisolError(f"{source} must be TOML, but: {listed([str(error)])}.") from None
+    for override in [overrides] if isinstance(overrides, str) else overrides:
+        _override(content, override)
+    return content
+
+
 def _override(content: dict[str, Any], override: str) -> None:
     """Change one setting of a file: "minutes=2", "train.epochs=3"."""
     key, equals, text = override.partition("=") if isinstance(override, str) else ("", "", "")
     section, dot, name = key.strip().partition(".")
     if not equals or not section or (dot and not name):
-        raise DisolError(f"A setting is changed by section.name=value or name=value, got {shown(override)}.")
+        raise DisolError(f"Settings are changed by section.name=value or name=value, got {shown(override)}.")
     if not dot:
         content[section] = read_value(text)
     elif isinstance(content.setdefault(section, {}), dict):
         content[section][name] = read_value(text)
     else:
-        raise DisolError(f"{section} is no section of single settings, got {shown(override)}.")
+        raise DisolError(f"{section} is not a section of single settings, got {shown(override)}.")
 
 
 def _read_section(kind: type[Any], where: str, table: object) -> Any:
@@ -240,11 +259,11 @@ def _read_model(table: object, problem: str) -> ModelEntry:
     entry: ModelEntry = _read_section(ModelEntry, "models", table)
     if not isinstance(entry.settings, dict):
         raise DisolError(f"models.settings must be settings by name, got {shown(entry.settings)}.")
-    if entry.name in MODELS or ":" not in entry.name:
+    if not names_own(entry.name):
         find_model(entry.name).config.for_problem(problem).changed(entry.settings)
     label = entry.label or entry.name.rpartition(":")[2]
     if not label.replace("-", "").replace("_", "").replace(".", "").isalnum() or label.startswith("."):
-        raise DisolError(f"models.label must be of letters, digits and - _ ., as files are named by it, got {label!r}.")
+        raise DisolError(f"models.label must be of letters, digits - _ . only: files are named by it, got {label!r}.")
     return replace(entry, label=label)
 
 

@@ -16,10 +16,10 @@ PATIENCE = 20.0  # seconds for the service to start, and to end
 
 @contextmanager
 def shared_gpu() -> Iterator[bool]:
-    """Let processes that start meanwhile compute on a GPU at the same time, not in turns; yield whether they do.
+    """Let processes that start in the block compute on a GPU at the same time, not in turns; yield whether they do.
 
-    Small networks leave most of a GPU idle, so that runs side by side gain little if each waits for its turn. A service
-    that is there already is left as it is.
+    Small networks leave most of a GPU idle, so runs side by side gain little if each waits for its turn. A service
+    that is running already is left as it is.
     """
     if os.environ.get(PIPES) or USUAL_PIPES.exists():
         yield True
@@ -42,7 +42,7 @@ def shared_gpu() -> Iterator[bool]:
 
 
 def _control(option: str, places: dict[str, str], said: str = "") -> bool:
-    """Start the service, or say something to it; tell whether that worked."""
+    """Start the service, or send it a command; tell whether that worked."""
     program = shutil.which(CONTROL)
     if program is None:
         return False

@@ -13,12 +13,11 @@ from disol._files import read_regular
 from disol.comparison.config import SHARED, ComparisonConfig
 from disol.comparison.plan import list_columns
 from disol.comparison.records import MOST_BYTES, RunRecord, unpack
-from disol.comparison.summary import Row, list_devices, list_rows
+from disol.comparison.summary import Row, find_time_flaw, list_rows
 from disol.data.recipe import SPLITS
 from disol.errors import DisolError, listed
 from disol.models.card import read_json
 from disol.problems.problem import Problem
-from disol.problems.table import find_problem
 from disol.viz.cases import field_panels, is_field, is_marker, marker_panel
 from disol.viz.errors import percent, plot_boxes, plot_curves
 from disol.viz.panels import (
@@ -55,9 +54,8 @@ def draw_comparison(
             ]
             for row in rows
         }
-        devices = list_devices(rows)
-        mixed = "" if len(devices) == 1 else f", on different devices ({'; '.join(devices)})"
-        caption = f"Validation loss (grid_mae) over epochs and over time{told}{mixed}"
+        flaw = find_time_flaw(config, rows)
+        caption = f"Validation loss (grid_mae) over epochs and over time{told}{flaw and ', '}{flaw}"
         curves = plot_curves(
             losses, "validation loss", f"{config.problem}: {caption}", config.report.threshold, managed=False
         )
@@ -79,7 +77,6 @@ def draw_comparison(
 
 def _draw_cases(config: ComparisonConfig, rows: Sequence[Row], path: Path) -> Iterator[tuple[str, str, Figure]]:
     """Draw the first cases of each test as all models predict them, and their errors."""
-    problem = find_problem(config.problem)
     stored = read_json(read_regular(path, MOST_BYTES), path)
     for name in config.tests:
         if name in SPLITS or not stored.get(name):
@@ -89,7 +86,7 @@ def _draw_cases(config: ComparisonConfig, rows: Sequence[Row], path: Path) -> It
             try:
                 inputs = np.stack([unpack(channel) for channel in case["inputs"]])
                 shown += _panels_of_case(
-                    problem, inputs, unpack(case["pattern"]), _predictions(config, rows, name, index)
+                    config.problem, inputs, unpack(case["pattern"]), _predictions(config, rows, name, index)
                 )
             except (LookupError, TypeError, ValueError) as error:
                 raise DisolError(f"{path} must hold cases, but: {listed([repr(error)])}. Remove it.") from error

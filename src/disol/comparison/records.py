@@ -1,4 +1,4 @@
-"""What is kept of a run once its weights are gone: one file of JSON with its curves and the errors of every case."""
+"""What is kept of a run once its weights are gone: one JSON file with its curves and the errors of every case."""
 
 import base64
 import json
@@ -37,13 +37,13 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class RecordedTest:
-    """How a model did on one test.
+    """The results of a model on one test.
 
-    asked      cases of the test
+    asked      number of cases of the test
     index      numbers of the cases that it could predict
     shift      of each of these, by name; empty in the training distribution
     coverage   mean share of the grid that their domains cover
-    errors     of each, by the name of a metric; of a transient problem the mean over the times evaluated
+    errors     of each, by the name of a metric; for a transient problem, means over the times evaluated
     shown      the first cases, for pictures; none if it could not predict them, or if they were not asked for
     """
 
@@ -59,16 +59,16 @@ class RecordedTest:
 class RunRecord:
     """A finished run.
 
-    identity        everything that decides how the run goes, as JSON has it
-    diverged        why it stopped early; empty for one that went on to its end
-    parameters      trainable numbers, a complex one counted once
-    real_numbers    the same with a complex one counted twice
-    cases           that it was trained on
-    refused         cases of the training split that it could not be trained on
-    curve           of all epochs
-    seconds         of all sessions, loading and compiling included
-    device          that it ran on, by its name
-    side_by_side    runs that shared the device
+    identity        everything that decides how the run goes, as JSON values
+    diverged        why it stopped early; empty if it ran to its end
+    parameters      number of trainable parameters, a complex one counted once
+    real_numbers    the same, a complex one counted twice
+    cases           number of cases that it was trained on
+    refused         number of training cases that the model could not be trained on
+    curve           records of all epochs
+    seconds         of all sessions, including loading and compiling
+    device          name of the device that it ran on
+    side_by_side    number of runs that shared the device
     inference       seconds for one case, in a batch of `batch_size`, in eager float32; 0 where it was not measured
     """
 
@@ -94,7 +94,7 @@ class RunRecord:
 
     @property
     def made_on(self) -> str:
-        """The device, and how many runs shared it: seconds of two runs compare only where this is the same."""
+        """The device, and how many runs shared it: times of two runs can be compared only if this is the same."""
         return self.device + (f", {self.side_by_side} runs side by side" if self.side_by_side > 1 else "")
 
     @property
@@ -150,7 +150,7 @@ def read_record(path: Path) -> RunRecord:
 def require_same(record: RunRecord, expected: Mapping[str, Any], defaults: Mapping[str, Any], path: Path) -> None:
     """Refuse the results of a run that was made with other settings.
 
-    defaults   of settings, which a run that was made before there were such may lack
+    defaults   of settings, which a run that is older than a setting may lack
     """
     found = _flat(record.identity)
     for name, value in {**dict.fromkeys(found), **_flat(expected)}.items():
@@ -163,7 +163,7 @@ def require_same(record: RunRecord, expected: Mapping[str, Any], defaults: Mappi
 
 
 def _flat(settings: Mapping[str, Any], section: str = "") -> dict[str, Any]:
-    """List settings by their whole names, as in train.epochs."""
+    """List settings by their full names, as in train.epochs."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         flat |= _flat(value, f"{section}{name}.") if isinstance(value, Mapping) else {f"{section}{name}": value}
@@ -224,7 +224,7 @@ def _numbers(values: Sequence[float | None]) -> Float[np.ndarray, " value"]:
 
 
 def _dumped(content: Mapping[str, Any]) -> str:
-    """Write JSON with one line for each entry of the first two levels: readable, and no line for every case."""
+    """Write JSON with one line for each entry of the first two levels: readable, without a line for every case."""
     lines = []
     for name, value in content.items():
         if isinstance(value, Mapping) and value:

@@ -28,6 +28,7 @@ from disol.comparison.summary import (
     SummarisedTest,
     as_dict,
     compare_runs,
+    find_time_flaw,
     list_devices,
     list_rows,
 )
@@ -107,9 +108,8 @@ def comparison_table(comparison: Comparison) -> "Table":
     table = Table(Column("mean rel_l2", no_wrap=True), *map(right, numbers), box=None, pad_edge=False)
     table.collapse_padding = True  # in 80 columns
     rows = {column: list_rows(config, comparison.records, column) for column in rates}
-    devices = list_devices(row for found in rows.values() for row in found)
-    if len(devices) > 1:
-        table.caption = f"Costs on different devices do not compare: {'; '.join(devices)}."
+    if flaw := find_time_flaw(config, [row for found in rows.values() for row in found]):
+        table.caption = f"Costs {flaw} do not compare."
     for column in rates:
         for row in rows[column]:
             if column != SHARED and row.learning_rate == config.train_settings.learning_rate:
@@ -196,7 +196,8 @@ def _cell(test: SummarisedTest, error: ErrorSummary) -> str:
 def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
     """Give tables of sizes and times, and of what the validation curves tell."""
     devices, batch_size = list_devices(rows), next(iter(rows[0].records.values())).batch_size
-    where = f"on one {devices[0]}" if len(devices) == 1 else "on several devices, which do not compare"
+    flaw = find_time_flaw(config, rows)
+    where = f"{flaw}, which do not compare" if flaw else f"on one {devices[0]}"
     yield (
         f"Sizes of the networks, and costs {where}: *parameters* counts a complex weight once, *real numbers* counts "
         "it twice; *trained on* is the number of cases; *seconds* are those of a whole run, loading and compiling "

@@ -1,4 +1,4 @@
-"""One run of a comparison: train a model, measure it, and write down what is kept of it."""
+"""One run of a comparison: train a model, measure it, and record the results."""
 
 import json
 import time
@@ -22,19 +22,18 @@ from disol.evaluation.run import find_predictable
 from disol.models import Checkpoint, build_network, count_parameters, find_settings, load_checkpoint
 from disol.models.table import MODELS, count_real_numbers
 from disol.problems.problem import TRAINED_UNTIL
-from disol.problems.table import find_problem
 from disol.training import read_history, train
 from disol.training.epochs import DivergedError
 
-TIMED_BATCH = 64  # cases that are predicted at once where inference is timed
+TIMED_BATCH = 64  # cases predicted at once when inference is timed
 TIMED_SECONDS = 0.5
 TIMED_REPEATS = 20
 
 
 def execute(run: PlannedRun, places: Places, device: str = "auto", side_by_side: int = 1) -> RunRecord:
-    """Train a model, or go on where its training was interrupted, evaluate it and write its results."""
+    """Train a model, or continue its interrupted training, evaluate it and write its results."""
     config, entry, folder = run.config, run.entry, places.run(run)
-    problem, data = find_problem(config.problem), places.data(config)
+    problem, data = config.problem, places.data(config)
     settings = dict(entry.settings)
     if entry.parameters:
         settings = find_settings(entry.name, problem, entry.parameters, **settings).as_dict()
@@ -88,7 +87,7 @@ def execute(run: PlannedRun, places: Places, device: str = "auto", side_by_side:
 
 
 def _measure(checkpoint: Checkpoint, run: PlannedRun, places: Places, name: str, device: str) -> RecordedTest:
-    """Evaluate a model on a test; one that it cannot predict at all has no errors."""
+    """Evaluate a model on a test; if it can predict no case of it, there are no errors."""
     path, split, asked = places.test(run.config, name), name if name in SPLITS else "all", run.config.tests[name]
     if name == "train" and run.entry.training_cases:
         asked = min(asked, run.entry.training_cases)
@@ -114,7 +113,7 @@ def _measure(checkpoint: Checkpoint, run: PlannedRun, places: Places, name: str,
 
 
 def write_shown_cases(config: ComparisonConfig, places: Places) -> None:
-    """Write what pictures show of the first cases of each test, besides predictions: channels and exact patterns."""
+    """Write what pictures show of the first cases of each test besides predictions: channels and exact patterns."""
     tests: dict[str, list[dict[str, Any]]] = {}
     for name in config.tests:
         if name not in SPLITS:
@@ -133,14 +132,14 @@ def write_shown_cases(config: ComparisonConfig, places: Places) -> None:
 
 
 def _open_shown(path: Path) -> CaseDataset:
-    """Open a file to look at its cases; those of a transient problem at the last time that is trained."""
+    """Open a file to show its cases; those of a transient problem at the last time that is trained on."""
     times = open_store(path).settings.times
     return CaseDataset(path, "all", frame=sum(time <= TRAINED_UNTIL for time in times) - 1 if times else None)
 
 
 @torch.no_grad()
 def _time_inference(network: nn.Module, run: PlannedRun, places: Places, device: torch.device) -> float:
-    """Return the seconds that a prediction takes for one case of a batch, the median of several."""
+    """Return the seconds per case that the prediction of a batch takes, the median of several."""
     path = places.data(run.config)
     store = open_store(path)
     positions = find_predictable(network, store, store.positions("validation")[:TIMED_BATCH])

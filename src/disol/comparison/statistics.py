@@ -1,8 +1,8 @@
-"""What curves and errors of several runs tell: quartiles, the way to a threshold, and whether models differ.
+"""Statistics of curves and errors over runs: quartiles, epochs or time to a threshold, and whether models differ.
 
-Two samples are compared by the Mann-Whitney U test, two-sided: whether one of two models tends to be better, without
-assuming how runs are spread. The effect is Cliff's delta, P(x < y) − P(x > y) for runs x of the first model and y of
-the second: 1 if all of the first are smaller, 0 if neither is, −1 if all of the second are.
+Two samples are compared by the two-sided Mann-Whitney U test: whether one of two models tends to be better, without
+assuming a distribution of the runs. The effect is Cliff's delta, P(x < y) − P(x > y) for runs x of the first model and
+y of the second: 1 if all of the first are smaller, 0 if neither tends to be, −1 if all of the second are.
 """
 
 import math
@@ -13,7 +13,7 @@ from importlib import import_module
 import numpy as np
 from jaxtyping import Float
 
-LAST_SHARE = 0.2  # of a curve, that is looked at to tell whether it still falls
+LAST_SHARE = 0.2  # of a curve, in which it is judged whether it still falls
 STILL_FALLING = 0.02  # of the best loss before
 
 Curve = Float[np.ndarray, " epoch"]
@@ -21,7 +21,7 @@ Curve = Float[np.ndarray, " epoch"]
 
 @dataclass(frozen=True)
 class Quartiles:
-    """How a number is spread over runs; infinite where a run never got there."""
+    """The quartiles of a number over runs; it is infinite for a run that never reached a threshold."""
 
     count: int
     low: float
@@ -31,7 +31,7 @@ class Quartiles:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two models by one number of each run, of which a small one is good.
+    """Two models, compared by one number of each run, of which smaller is better.
 
     p_value   of the Mann-Whitney U test, two-sided
     effect    Cliff's delta, positive where the first model is better
@@ -44,7 +44,7 @@ class Difference:
 
 
 def find_quartiles(values: Sequence[float] | Float[np.ndarray, " run"]) -> Quartiles:
-    """Return the quartiles of a number over runs, interpolated between runs; next to an infinite one nothing is."""
+    """Return the quartiles of a number over runs, interpolated between runs; towards an infinite one, infinity."""
     ordered = np.sort(np.asarray(values, dtype=float))
     found = []
     for place in np.array([0.25, 0.5, 0.75]) * (len(ordered) - 1):
@@ -54,7 +54,7 @@ def find_quartiles(values: Sequence[float] | Float[np.ndarray, " run"]) -> Quart
 
 
 def find_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Compare a number of the runs of two models."""
+    """Compare two models by one number of each of their runs."""
     x, y = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     larger, smaller = (x[:, None] > y).mean(), (x[:, None] < y).mean()
     test = import_module("scipy.stats").mannwhitneyu(x, y, alternative="two-sided")
@@ -88,8 +88,8 @@ def loss_at(losses: Curve, seconds: Curve, times: Float[np.ndarray, " time"]) ->
 def find_last_fall(losses: Curve) -> float:
     """Return the share by which the best loss fell in the last fifth of the epochs.
 
-    Below 2 % a curve is said to have flattened. A learning rate that ends at zero flattens every curve: then this tells
-    what the end of the schedule has gained, and not that a longer training would gain no more.
+    Below 2 % a curve is said to have flattened. A learning rate that ends at zero flattens every curve: this then tells
+    what the end of the schedule has gained, not that longer training would gain nothing.
     """
     before = losses[: max(1, int((1 - LAST_SHARE) * len(losses)))]
     return float(1 - losses.min() / before.min())

@@ -27,7 +27,7 @@ LEAST_RUNS = 3  # of each model, for statistics over runs
 
 @dataclass(frozen=True)
 class ErrorSummary:
-    """How an error is spread.
+    """Statistics of an error.
 
     mean         over all cases of all runs
     spread       standard deviation over the same
@@ -43,10 +43,10 @@ class ErrorSummary:
 
 @dataclass(frozen=True)
 class SummarisedTest:
-    """How a model does on a test.
+    """The results of a model on a test.
 
-    asked       cases of the test
-    predicted   those that the model could predict; errors are over these alone
+    asked       number of cases of the test
+    predicted   number of those that the model could predict; errors are over these alone
     shifts      the same errors for each named shape, if the test has several
     """
 
@@ -75,7 +75,7 @@ class Row:
         return tuple(record for record in self.records.values() if not record.diverged)
 
     def median(self, name: str) -> float:
-        """Return the median over runs of a number that is kept of each."""
+        """Return the median over runs of a number that is recorded of each."""
         return float(np.median([getattr(record, name) for record in self.records.values()]))
 
     @property
@@ -113,7 +113,7 @@ class Row:
 
 
 def summarise_errors(runs: Sequence[np.ndarray]) -> ErrorSummary:
-    """Summarise the errors of the same cases in several runs; of no case all is NaN."""
+    """Summarise the errors of the same cases in several runs; without any case, all statistics are NaN."""
     together = np.concatenate(runs)
     if not len(together):
         return ErrorSummary(math.nan, math.nan, math.nan, math.nan, None)
@@ -125,7 +125,7 @@ def summarise_errors(runs: Sequence[np.ndarray]) -> ErrorSummary:
 
 
 def list_rows(config: ComparisonConfig, records: Mapping[str, RunRecord], column: str = SHARED) -> list[Row]:
-    """List the models of which a run has finished, in one column, in the order of the settings."""
+    """List the models with a finished run in one column, in the order of the settings."""
     rows = []
     for entry in config.models:
         rate = find_rate(config, records, entry.label, column)
@@ -137,15 +137,23 @@ def list_rows(config: ComparisonConfig, records: Mapping[str, RunRecord], column
 
 
 def list_devices(rows: Iterable[Row]) -> tuple[str, ...]:
-    """List what the runs were made on, each device once; costs compare only if there is no more than one."""
+    """List the devices that runs were made on, each once; costs can be compared only if there is just one."""
     return tuple(dict.fromkeys(record.made_on for row in rows for record in row.records.values()))
 
 
-def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dict[str, Difference]]:
-    """Compare the first model with each other one over their runs, by what is measured; models with few are left out.
+def find_time_flaw(config: ComparisonConfig, rows: Iterable[Row]) -> str:
+    """Say why the times of runs do not compare, to follow "costs"; empty if they do."""
+    devices = list_devices(rows)
+    if len(devices) > 1:
+        return f"on different devices ({'; '.join(devices)})"
+    return "" if config.report.timed else f"on one {devices[0]} that did other work beside the runs"
 
-    Curves are compared at equal epochs, the fewest that any run has, and at equal time, the shortest of any run, if all
-    were made on the same device.
+
+def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dict[str, Difference]]:
+    """Compare the first model with each of the others over their runs, by every measure; models with few are left out.
+
+    Curves are compared over equal epochs, the fewest of any run, and, if all runs were made on the same device, over
+    equal time, the shortest of any run.
     """
     enough = [row for row in rows if len(row.trained) >= LEAST_RUNS]
     if len(enough) < 2:
@@ -159,7 +167,7 @@ def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dic
 
 
 def _measure_runs(config: ComparisonConfig, row: Row, rows: Sequence[Row]) -> Iterator[tuple[str, list[float]]]:
-    """Give what is measured of every run of a model, with its name."""
+    """Yield every measure of the runs of a model, with its name."""
     everyone = [record for each in rows for record in each.trained]
     epochs = min(len(record.curve) for record in everyone)
     end = min(record.curve[-1].seconds for record in everyone)
@@ -171,7 +179,7 @@ def _measure_runs(config: ComparisonConfig, row: Row, rows: Sequence[Row]) -> It
     yield f"best validation loss in {epochs} epochs", [float(each[:epochs].min()) for each in losses]
     yield f"epochs to {threshold:g}", [first_below(each[:epochs], numbers, threshold) for each in losses]
     yield f"area under the curve of {epochs} epochs", [area_over_epochs(each[:epochs]) for each in losses]
-    if end > start and len(list_devices(rows)) == 1:
+    if end > start and not find_time_flaw(config, rows):
         within = list(zip(losses, seconds, strict=True))
         yield f"best validation loss in {end:.0f} s", [float(loss[time <= end].min()) for loss, time in within]
         yield (

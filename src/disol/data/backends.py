@@ -1,8 +1,8 @@
 """Where cases are solved: in the processes that draw them, or many at a time on a GPU.
 
-A back end has a step for worker processes, `prepare`, for a few cases, and one for the main process, `finish`, for a
-chunk of them, joined: it returns channels, pattern and amplitude, and how many cases the reference solver had to solve
-instead. It likes `largest_chunk` cases at once, of at most `chunk_bytes`.
+A back end works in two steps: `prepare` runs in the worker processes, on a few cases, and `finish` in the main process,
+on a chunk of them, joined. It returns channels, pattern and amplitude, and how many cases the reference solver had to
+solve instead. Unless told otherwise, a chunk has at most `largest_chunk` cases and `chunk_bytes` bytes.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def discretise_cases(recipe: Recipe, cases: range) -> Arrays:
 
 
 def stored_case(solution: Solution) -> Arrays:
-    """Return what a file stores of a case that is solved."""
+    """Return what a file stores of a solved case."""
     return {
         **_stored_channels(solution.case),
         "pattern": solution.pattern.astype(np.float32),
@@ -66,7 +66,7 @@ def _stored_channels(case: Case) -> Arrays:
 
 
 def _stack_cases(work: Callable[[int], Arrays], cases: range) -> Arrays:
-    """Do something for each case and stack the results, naming the case that fails."""
+    """Do the work for each case and stack the results; an error names the case that failed."""
     done = []
     for index in cases:
         try:

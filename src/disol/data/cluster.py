@@ -1,4 +1,4 @@
-"""Workers on other machines: the same tasks in order, done by a Dask cluster."""
+"""Workers on other machines: a Dask cluster does the same tasks, in order."""
 
 import asyncio
 from collections import deque
@@ -50,19 +50,19 @@ def connect(scheduler: str) -> Any:
         raise DisolError("A cluster needs Dask, which is not installed. Run pip install 'disol[cluster]'.") from None
     with ExitStack() as stack:
         try:
-            with ThreadPoolExecutor(max_workers=1) as thread:  # of its own, for a notebook has a loop already
+            with ThreadPoolExecutor(max_workers=1) as thread:  # of its own: a notebook runs an event loop already
                 thread.submit(asyncio.run, _greet(distributed, scheduler)).result()
             client = distributed.Client(scheduler, timeout=PATIENCE)
             stack.callback(client.close)
             client.wait_for_workers(1, timeout=PATIENCE_WITH_WORKERS)
-        except (OSError, ValueError, MemoryError) as error:  # the last of what speaks another protocol
+        except (OSError, ValueError, MemoryError) as error:  # MemoryError where a server speaks another protocol
             raise DisolError(
                 f"No Dask cluster with a worker answers at {scheduler!r} ({type(error).__name__}). "
                 "Start one with `dask scheduler` and `dask worker ADDRESS`, and pass its address."
             ) from error
         try:
             versions = set(client.run(_worker_version).values())
-        except Exception as error:  # whatever a worker met when it looked for this function
+        except Exception as error:  # whatever a worker raised when it imported this function
             reason = " ".join(str(error).split()) or type(error).__name__
             raise DisolError(
                 f"The cluster's workers need disol {__version__}, but do not have it ({reason}). Install it everywhere."
@@ -72,12 +72,12 @@ def connect(scheduler: str) -> Any:
                 f"The cluster's workers have disol {', '.join(sorted(versions))}, this is {__version__}. "
                 "Install the same version everywhere."
             )
-        stack.pop_all()  # whoever asked for the client closes it
+        stack.pop_all()  # the caller closes the client
     return client
 
 
 async def _greet(distributed: Any, scheduler: str) -> None:
-    """Require an answer in time: a client would wait without end for a port that is open but silent."""
+    """Require an answer in time: a client would wait forever for a port that is open but silent."""
     connection = await asyncio.wait_for(distributed.core.connect(scheduler, timeout=PATIENCE), PATIENCE)
     connection.abort()
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from disol._devices import find_device
 from disol.data.recipe import StoreSettings
 from disol.data.store import Store, open_store
 from disol.errors import DisolError
@@ -30,8 +32,8 @@ class CaseDataset(Dataset[Batch]):
     domain      bool [1, height, width]
     amplitude   float64, one number or one per field
     index       the number of the case
-    and for a transient problem its time channel and target belong to one frame: `frame`, or one drawn by
-    `generator` from those up to 20 s.
+    For a transient problem the time channel and the target belong to one frame: `frame`, or one drawn by `generator`
+    from those up to 20 s.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class CaseDataset(Dataset[Batch]):
         return f"CaseDataset({self.store.path}, {self.split!r}: {len(self)} of {self.settings})"
 
     def __getitem__(self, position: int) -> Batch:
-        case = DeviceCases(self.settings, read_cases(self.store, self.positions[[position]]))
+        case = DeviceCases(self.settings, read_cases(self.store, self.positions[[index(position)]]))
         frames = None if self.frame is None else torch.tensor([self.frame])
         batch = case.batch(torch.tensor([0]), frames=frames, generator=self.generator)
         return {name: values[0] for name, values in batch.items()}
@@ -80,11 +82,12 @@ class CaseDataset(Dataset[Batch]):
     ) -> "DeviceCases":
         """Copy the split into the memory of a device, once, a part at a time.
 
-        until   of a transient problem only the frames up to that time, which are then those for training; else all,
-                and those up to 20 s are for training
-        first   only that many cases, those that come first
+        until   for a transient problem: copy only the frames up to this time, all of them for training; by default copy
+                all frames, of which those up to 20 s are for training
+        first   copy only this many cases, the first ones
         """
-        target, positions = torch.device(device), self.positions[:first]
+        target = device if isinstance(device, torch.device) else find_device(device)
+        positions = self.positions[:first]
         frames = slice(None if until is None else _count_frames(self.settings, until))
         arrays: Batch = {}
         try:
@@ -116,7 +119,7 @@ class DeviceCases:
 
     arrays   as `read_cases` gives them: the stored channels (markers as bool, forces as int8, the rest as float32),
              the pattern [case, frame, field, height, width], amplitude and index; a steady problem has one frame
-    until    the last time for training, of a transient problem
+    until    for a transient problem, the last time for training
     """
 
     settings: StoreSettings
@@ -137,11 +140,11 @@ class DeviceCases:
 
     @property
     def num_trained_frames(self) -> int:
-        """Number of frames that are for training: those up to `until`, or the one of a steady problem."""
+        """Number of frames for training: those up to `until`, or the only one of a steady problem."""
         return _count_frames(self.settings, self.until)
 
     def draw_frames(self, count: int, generator: torch.Generator) -> Int[Tensor, " case"]:
-        """Draw one frame for training for each of `count` cases; of a steady problem nothing is drawn."""
+        """Draw one of the frames for training for each of `count` cases; for a steady problem, draw nothing."""
         if not self.settings.times:
             return torch.zeros(count, dtype=torch.long, device=self.device)
         drawn = torch.randint(self.num_trained_frames, (count,), generator=generator, device=generator.device)
@@ -151,10 +154,10 @@ class DeviceCases:
         self,
         indices: Int[Tensor, " case"] | Int[np.ndarray, " case"] | Sequence[int],
         *,
-        frames: Int[Tensor, " case"] | None = None,
+        frames: Int[Tensor, " case"] | Int[np.ndarray, " case"] | Sequence[int] | None = None,
         generator: torch.Generator | None = None,
     ) -> Batch:
-        """Stack the cases at `indices`; of a transient problem at the given frames, or at frames drawn."""
+        """Stack the cases at `indices`; for a transient problem, at the given frames or at random ones."""
         indices = torch.as_tensor(indices, device=self.device)
         frames = self._choose_frames(len(indices), frames, generator)
         size = self.settings.resolution
@@ -162,7 +165,7 @@ class DeviceCases:
         for position, channel in enumerate(self.settings.channels):
             if channel in self.arrays:
                 inputs[:, position] = self.arrays[channel][indices]
-            else:  # the one that is not stored: t / 20 s everywhere
+            else:  # the time channel, which is not stored: t / 20 s everywhere
                 inputs[:, position] = self._shares_of_trained_time[frames][:, None, None]
         return {
             "inputs": inputs,
@@ -173,11 +176,14 @@ class DeviceCases:
         }
 
     def _choose_frames(
-        self, count: int, frames: Int[Tensor, " case"] | None, generator: torch.Generator | None
+        self,
+        count: int,
+        frames: Int[Tensor, " case"] | Int[np.ndarray, " case"] | Sequence[int] | None,
+        generator: torch.Generator | None,
     ) -> Int[Tensor, " case"]:
-        """Return the frames that were given, or draw some; the one of a steady problem need not be chosen."""
+        """Return the frames that were given, or draw some; a steady problem has only one."""
         if frames is not None:
-            return frames.to(self.device)
+            return torch.as_tensor(frames, device=self.device)
         if generator is not None:
             return self.draw_frames(count, generator)
         if self.settings.times:
@@ -194,7 +200,7 @@ class DeviceCases:
 
 
 def read_cases(store: Store, positions: Int[np.ndarray, " case"], frames: slice = slice(None)) -> Batch:
-    """Read what batches are made from, as `DeviceCases` holds it; of a transient problem some frames."""
+    """Read the arrays that `DeviceCases` holds; for a transient problem, at some frames."""
     stored = [channel for channel in store.settings.channels if channel in store.names]
     arrays = store.read(positions, *stored, "pattern", "amplitude", "index", frames=frames)
     tensors = {name: torch.from_numpy(values) for name, values in arrays.items()}

@@ -14,7 +14,7 @@ from disol.data.recipe import SPLITS
 from disol.data.store import Store, open_store
 from disol.errors import DisolError
 
-PIECE_BYTES = 2**26  # a file may be larger than the memory, so that an array is written in pieces of this size
+PIECE_BYTES = 2**26  # a file may be larger than the memory, so arrays are written in pieces of this size
 _SAMPLED_CASES = 1000  # read for the mean coverage of the grid
 
 

@@ -1,4 +1,4 @@
-"""Making files of cases: drawn in worker processes and solved by a back end, or a user's own."""
+"""Making files of cases: drawn in worker processes and solved by a back end, or given by the user."""
 
 import os
 import time
@@ -34,16 +34,16 @@ from disol.problems.table import find_conventions, find_problem
 from disol.solutions import solve_exact
 
 _LARGEST_PIECE = 8  # cases a worker takes at once
-_OWN_CHUNK = 64  # cases of one's own written at once
+_OWN_CHUNK = 64  # given cases written at once
 
 
 @dataclass(frozen=True, repr=False)
 class GenerationReport:
     """What a generation did.
 
-    cases       in the file, all complete
-    generated   of these, now
-    fallbacks   of these, solved by the reference solver because the batched one missed its tolerance
+    cases       number of cases in the file, all complete
+    generated   how many of them were generated now
+    fallbacks   how many of these the reference solver solved, because the batched one missed its tolerance
     """
 
     path: Path
@@ -86,7 +86,9 @@ def generate(
     progress: bool = True,
     scheduler: str | None = None,
 ) -> GenerationReport:
-    """Generate cases 0 … num_cases - 1 of the sequence `seed` into a file; none of what follows changes their content.
+    """Generate cases 0 … num_cases - 1 of the sequence `seed` into a file.
+
+    None of these options changes the content of the cases:
 
     workers    processes that draw, one per core unless given; 0 draws in this process
     device     where cases are solved: "cpu", "cuda", or "auto"
@@ -96,7 +98,7 @@ def generate(
     scheduler  address of a Dask cluster, whose workers then draw instead of processes here
 
     `shift` is as for `draw`, or "shapes": the cases take the named shapes with holes in turn. Networks learn pixels, so
-    `conventions` are "paper" or "published", and a file holds no cases by those of `draw`, on true boundaries.
+    `conventions` must be "paper" or "published"; a file cannot hold cases on true boundaries, the default of `draw`.
     """
     started = time.monotonic()
     num_cases, path = checks.count("num_cases", num_cases), as_path("path", path)
@@ -124,7 +126,7 @@ def generate(
 
 
 def choose_chunk(backend: Backend, case_bytes: int) -> int:
-    """Return how many cases to write at once: what the back end likes and memory allows."""
+    """Return how many cases to write at once: as many as the back end takes and memory allows."""
     return max(1, min(backend.largest_chunk, backend.chunk_bytes // case_bytes))
 
 
@@ -168,21 +170,25 @@ def write_cases(
     conventions: str | Conventions = "paper",
     workers: int = 0,
 ) -> Path:
-    """Solve cases of one's own exactly, and write them into a file to train on and to evaluate.
+    """Solve cases of your own exactly, and write them into a file for training and evaluation.
 
-    cases     each a `Case` on pixels, or its data by name as `solve_exact` takes them, on one square grid; a network
-              sees sources and initial fields as they are given, drawn ones lie in [0, 1]
+    cases     each a `Case` on pixels, or its data by name as for `solve_exact`, all on one square grid; networks see
+              sources and initial fields as they are given, while drawn ones lie in [0, 1]
     workers   processes that solve; 0 solves in this one
 
-    The first 80 % of the cases are for training. In the place of a shift the file has "own:" and its name, so that
-    evaluation can tell one such file from another.
+    The first 80 % of the cases are for training. Instead of a shift the file stores "own:" and its name, by which
+    evaluation distinguishes such files.
     """
     target, problem = as_path("path", path), find_problem(problem)
     conventions, workers = find_conventions(conventions, problem), checks.whole_number("workers", workers)
     if os.path.lexists(target):
         raise DisolError(f"{target} exists already. Remove it, or choose another path.")
+    cases = [cases] if isinstance(cases, Mapping) else list(cases)
     if not cases:
         raise DisolError("There must be at least one case, got none.")
+    for number, case in enumerate(cases):
+        if not isinstance(case, Case | Mapping):
+            raise DisolError(f"Case {number} must be a Case, or its data by name, got {type(case).__name__}.")
     given = [case.terms if isinstance(case, Case) else case for case in cases]
     if "domain" not in given[0]:
         raise DisolError(f"A case of {problem.name} needs a domain, got {', '.join(given[0]) or 'nothing'}.")
@@ -208,19 +214,23 @@ def write_cases(
 def _solve_own(
     problem: Problem, conventions: Conventions, grid: Grid, numbered: tuple[int, Case | Mapping[str, Any]]
 ) -> Arrays:
-    """Check a case and solve it by the reference solver, at the times that files store, or name it if it fails."""
+    """Check a case and solve it by the reference solver, at the times that files store; an error names the case."""
     number, given = numbered
     times = {term.name: problem.times for term in problem.terms if term.kind is TIMES}
     try:
         if isinstance(given, Case):
+            if given.problem.name != problem.name:
+                raise DisolError(f"All cases of a file are of one problem, here {problem}, got {given.problem}.")
             if given.problem != problem:
                 raise DisolError(f"All cases of a file are of one problem, here {problem!r}, got {given.problem!r}.")
             case = Case.from_arrays(given, conventions=conventions, **times)
         else:
             wanted = [term.name for term in problem.terms if term.kind is not TIMES]
-            for name in given:
+            for name, value in given.items():
                 if name not in wanted:
                     raise DisolError(f"A case of a file has {', '.join(wanted)}, got {name!r}. Leave it out.")
+                if isinstance(value, Mapping):
+                    raise DisolError(f"A file holds marked pixels, but {name} is stated by parts. Pass a mask.")
             case = Case.from_arrays(problem, conventions=conventions, **given, **times)
         if case.is_batch:
             raise DisolError(f"Cases of a file are given one by one, got a batch of {len(case)}.")

@@ -1,11 +1,12 @@
 """The structure of an HDF5 file as `layout` writes it.
 
-It is read without the HDF5 library, which hangs or crashes on damaged files, and written into memory, for it crashes on
-a full disk, too.
+It is read without the HDF5 library, which hangs or crashes on damaged files, and written into memory, because the
+library crashes on a full disk, too.
 
-Understood is what the library writes for libver="earliest" (HDF5 File Format Specification, version 3.0): groups of
-hard links, datasets in one piece, and attributes that are whole numbers, truth values or texts. All else is refused:
-links to elsewhere, filters, virtual datasets. What is read is counted, so that no loop and no size costs anything.
+The reader understands what the library writes for libver="earliest" (HDF5 File Format Specification, version 3.0):
+groups of hard links, contiguous datasets, and attributes that are whole numbers, truth values or texts. It refuses all
+else: links to elsewhere, filters, virtual datasets. It counts the bytes it reads, so that neither loops nor false sizes
+can exhaust time or memory.
 """
 
 import io
@@ -26,7 +27,7 @@ _MOST_BYTES = 2**20  # of structure; that of a file of cases takes some 20 kB
 _LONGEST_NAME = 256
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _DATASPACE, _DATATYPE, _LAYOUT, _ATTRIBUTE, _CONTINUATION, _SYMBOL_TABLE = 0x01, 0x03, 0x08, 0x0C, 0x10, 0x11
-_SKIPPED = (0x00, 0x04, 0x05, 0x0E, 0x12)  # padding, fill values, times of modification
+_SKIPPED = (0x00, 0x04, 0x05, 0x0E, 0x12)  # padding, fill values, modification times
 _UNKNOWN = {0x02: "links of another kind", 0x07: "data in other files", 0x0B: "filters, as for compression"}
 _TEXT, _TRUTH = "text", "truth"
 _TYPES = {
@@ -42,7 +43,7 @@ _TYPES = {
 
 
 class Draft(io.RawIOBase):
-    """What the HDF5 library writes, in memory and without the gaps that it leaves, so that no disk can refuse it."""
+    """A file in memory for the HDF5 library to write, without the gaps that it leaves: no disk can refuse it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,14 +60,14 @@ class Draft(io.RawIOBase):
         return self._place
 
     def write(self, content: Any) -> int:
-        """Keep some bytes."""
+        """Write bytes at the place."""
         self.pieces.append((self._place, bytes(content)))
         self._place += len(content)
         self.size = max(self.size, self._place)
         return len(content)
 
     def readinto(self, buffer: Any) -> int:
-        """Return bytes as they were written last."""
+        """Read bytes as they were last written."""
         for start, piece in self.pieces:
             first, last = max(start, self._place), min(start + len(piece), self._place + len(buffer))
             if first < last:
@@ -81,7 +82,7 @@ class Draft(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Dataset:
-    """An array that lies in the file in one piece.
+    """An array that is contiguous in the file.
 
     dtype    as NumPy writes it
     offset   place of its first byte in the file
@@ -169,7 +170,7 @@ class _Reader:
         return messages
 
     def read_links(self, group: Messages) -> Iterator[tuple[str, int]]:
-        """Yield names and addresses of what a group holds: B-tree, symbol table nodes, and names in a local heap."""
+        """Yield names and addresses of the members of a group: B-tree, symbol table nodes, names in a local heap."""
         tree, heap = struct.unpack("<QQ", dict(group).get(_SYMBOL_TABLE, b""))
         signature, size, start = struct.unpack("<8sQ8xQ", self.at(heap, 32))
         if signature != b"HEAP\0\0\0\0":
@@ -227,7 +228,7 @@ class _Reader:
         return attributes
 
     def read_text(self, length: int, address: int, number: int) -> str:
-        """Read a text that lies under a number in a global heap."""
+        """Read a text by its number in a global heap."""
         if length == 0:
             return ""
         self.spend(length)

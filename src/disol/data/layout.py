@@ -26,12 +26,12 @@ from disol.problems.normalisation import JOINT, PER_COMPONENT
 
 CHANNELS = "channels/"  # the group of the input channels
 CHECKSUMS = "crc32/"  # the group of the checksums
-STRUCTURE_BYTES = 2**15  # what a file takes beside its cases, at most
+STRUCTURE_BYTES = 2**15  # the most that a file takes besides its cases
 _FORMAT = "disol cases"
 _VERSION = 2
 _WITHOUT_CHECKSUMS = 1  # a version that is still read
 _CHECKSUM = "crc32"  # of the attributes
-AGAIN = "Copy it again from its source, or generate it anew."  # what to do with a file that was altered
+AGAIN = "Copy it again from its source, or generate it anew."  # advice for a file that was altered
 _MEANINGS = {JOINT: "field / amplitude", PER_COMPONENT: "1/2 + field / (2 amplitude) on the domain, 0 outside"}
 
 Arrays = dict[str, Shaped[np.ndarray, "..."]]
@@ -42,8 +42,8 @@ class Column:
     """One dataset, with one row for each case.
 
     notes      its attributes
-    is_drawn   whether its rows are those of drawn and solved cases, and not known before
-    encoding   how it keeps a channel, if it does
+    is_drawn   whether its rows come from drawn and solved cases; others are known before
+    encoding   of the channel that it stores, if any
     offset     place of its first byte in the file
     """
 
@@ -72,7 +72,7 @@ class Column:
 def plan_columns(
     settings: StoreSettings, encodings: Mapping[str, Encoding], *, with_checksums: bool = True
 ) -> dict[str, Column]:
-    """Return the datasets of a file by name, not placed yet; `encodings` are those of the channels that it keeps."""
+    """Return the datasets of a file by name, not placed yet; `encodings` are those of the channels that it stores."""
     cases, side, size = settings.num_cases, settings.resolution, len(settings.fields)
     frames = (len(settings.times),) if settings.times else ()
     columns = {}
@@ -110,7 +110,7 @@ def compute_checksums(rows: Shaped[np.ndarray, "..."], axes: int) -> UInt32[np.n
 
 
 def lay_out(path: Path, settings: StoreSettings, encodings: Mapping[str, Encoding]) -> None:
-    """Turn an empty file into one without cases: write its attributes, place its datasets, fill in what is known."""
+    """Lay out an empty file for its cases: write its attributes, place its datasets, fill in what is known."""
     import h5py  # noqa: PLC0415  reading does without
 
     plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -141,9 +141,9 @@ def _sum_settings(settings: StoreSettings) -> int:
 
 
 def read_layout(path: Path) -> tuple[StoreSettings, dict[str, Column]]:
-    """Read what a file says about its cases and where its datasets are, or say what is wrong with it.
+    """Read the settings of a file and the places of its datasets; an error says what is wrong with it.
 
-    No array is made before its size was compared with that of the file.
+    No array is made before its size has been compared with that of the file.
     """
     if not os.path.exists(path):  # Path.exists fails for names that are too long
         raise DisolError(f"There is no file {path}. Check the path, or generate it.")
@@ -193,7 +193,7 @@ def _read_times(path: Path, dataset: Dataset, content: memoryview) -> tuple[floa
 
 
 def _read_encodings(path: Path, settings: StoreSettings, datasets: Mapping[str, Dataset]) -> dict[str, Encoding]:
-    """Read how the channels are kept; of a transient problem one is not, for it is derived from the frame."""
+    """Read how the channels are stored; one of a transient problem is not, because it is derived from the frame."""
     missing = [channel for channel in settings.channels if CHANNELS + channel not in datasets]
     if len(missing) > (1 if settings.times else 0):
         raise DisolError(f"{path} lacks the dataset {CHANNELS + missing[0]!r}: it is damaged. {AGAIN}")

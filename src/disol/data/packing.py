@@ -1,4 +1,4 @@
-"""How a channel is kept in a file: markers as bits, forces of +1 and -1 as two planes of bits, the rest as float32."""
+"""How a channel is stored in a file: markers as bits, forces of ±1 as two planes of bits, the rest as float32."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
@@ -15,7 +15,7 @@ Stored = Shaped[np.ndarray, "case *stored"]
 
 
 class Encoding(ABC):
-    """One way to keep a channel.
+    """One way to store a channel.
 
     dtype        of what is stored
     compact_as   dtype of its values in memory
@@ -33,7 +33,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def encode(self, values: Values) -> Stored:
-        """Return what is stored of compact values."""
+        """Turn compact values into what is stored."""
 
     @abstractmethod
     def decode(self, stored: Stored, width: int) -> Values:
@@ -42,7 +42,7 @@ class Encoding(ABC):
     def compact(self, channel: str, values: Values) -> Values:
         """Return a channel, whose values must be allowed, in the smallest type that holds them."""
         if self.allowed is not None and values.dtype != bool and values.size:
-            # Bounds are quick to find, and for whole numbers in a row they say it all.
+            # Bounds are quick to find, and suffice for consecutive integers.
             fits = self.allowed[0] <= values.min() and values.max() <= self.allowed[-1]
             if not fits or (values.dtype.kind == "f" and (values != np.round(values)).any()):
                 other = values[~np.isin(values, self.allowed)][0]
@@ -89,7 +89,7 @@ class Signs(Encoding):
     allowed = (-1, 0, 1)
 
     def planes(self, height: int, width: int) -> tuple[int, ...]:
-        """Two times the bytes of bits."""
+        """Two planes of the bytes of `Bits`."""
         return 2, height, (width + 7) // 8
 
     def encode(self, values: Int8[np.ndarray, "case height width"]) -> UInt8[np.ndarray, "case 2 height bytes"]:
@@ -117,7 +117,7 @@ class Real(Encoding):
         return height, width
 
     def encode(self, values: Float32[np.ndarray, "case height width"]) -> Float32[np.ndarray, "case height width"]:
-        """Fix the order of bytes."""
+        """Fix the byte order."""
         return values.astype(self.dtype, copy=False)
 
     def decode(
@@ -133,6 +133,6 @@ ENCODINGS: dict[str, Encoding] = {encoding.name: encoding for encoding in (BITS,
 
 
 def get_encodings(problem: Problem) -> dict[str, Encoding]:
-    """Return how the channels of a problem are kept, by name; those that are derived when they are read are not."""
+    """Return how the channels of a problem are stored, by name; without those that are derived on reading."""
     kinds = {term.channel: term.kind for term in problem.terms}
     return {channel: ENCODINGS[kind.storage] for channel, kind in kinds.items() if kind.storage is not None}

@@ -1,4 +1,4 @@
-"""What a file says about its cases, and how they are drawn: case i is a function of a recipe and i alone."""
+"""What a file records about its cases, and how they are drawn: case i is a function of a recipe and i alone."""
 
 import json
 from dataclasses import dataclass, fields, replace
@@ -21,20 +21,20 @@ from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
 ALL_SHAPES = "shapes"
 SPLITS = ("train", "validation")
-FREE_SETTINGS = ("num_cases", "resolution")  # they leave alone what is drawn for each case
+FREE_SETTINGS = ("num_cases", "resolution")  # they do not change what is drawn for a case
 MOST_FRAMES = 10_000
-_MOST_NAMES = 256  # of shifts, which a byte tells apart, and of channels and fields
+_MOST_NAMES = 256  # of shifts, whose positions are stored as bytes, and of channels and fields
 _LATEST = 1e6  # seconds
 
 
 @dataclass(frozen=True, repr=False)
 class StoreSettings:
-    """What a file says about its cases.
+    """What a file records about its cases.
 
     parameters              the numbers of the equation, as JSON
     shift                   as asked for; empty for the training distribution
     shifts                  one name, or several that the cases take in turn
-    fixed_outlines          cases with the same shift share their outline, instead of each having its own
+    fixed_outlines          whether cases with the same shift share their outline, instead of each having its own
     times                   of the stored frames in seconds; empty for a steady problem
     component_amplitudes    one amplitude per field instead of one per case
     """
@@ -61,7 +61,7 @@ class StoreSettings:
             kind: Any = get_origin(field.type) or field.type
             if not isinstance(value, kind):
                 raise DisolError(f"{field.name} must be of type {kind.__name__}, got {value!r:.80}.")
-            # The equation of one's own problem may have several lines.
+            # The equation of a problem of your own may have several lines.
             lines = value.split() if field.name == "equation" else value if kind is tuple else (value,)
             if not all(line.isprintable() for line in lines if isinstance(line, str)):
                 raise DisolError(f"{field.name} must be text of one line, got {value!r:.80}.")
@@ -106,7 +106,7 @@ class StoreSettings:
         return numbers
 
     def find_problem(self, source: object, own: Problem | None = None) -> Problem:
-        """Return the problem of the file, one's own or one of the package, with those numbers that the file tells."""
+        """Return the problem of the file, `own` or one of the package, with the numbers stored in the file."""
         known = PROBLEMS if own is None else {**PROBLEMS, own.name: own}
         if self.problem not in known:
             raise DisolError(
@@ -132,7 +132,7 @@ class StoreSettings:
         return replace(self, **free, package_version=other.package_version) == other
 
     def number_cases(self, cases: Int[np.ndarray, " case"]) -> dict[str, Shaped[np.ndarray, " case"]]:
-        """Return what a file keeps of cases before they are drawn.
+        """Return what a file stores about cases before they are drawn.
 
         index     their numbers
         outline   the numbers of their outlines
@@ -179,12 +179,12 @@ class Recipe:
         )
 
     def draw_to_store(self, index: int) -> Case:
-        """Draw case `index`, of a transient problem at all times that files store instead of a random one."""
+        """Draw case `index`; for a transient problem, at all times that files store instead of a random one."""
         case, times = self.draw(index), self.problem.times
         return replace(case, terms={**case.terms, "times": times}) if times else case
 
     def settings(self, num_cases: int) -> StoreSettings:
-        """Write down what a file of `num_cases` cases has to say about them."""
+        """Return what a file of `num_cases` cases records about them."""
         problem = self.problem
         return StoreSettings(
             problem=problem.name,
@@ -207,7 +207,7 @@ class Recipe:
 def read_recipe(
     problem: str | Problem, seed: int, shift: Shift, conventions: str | Conventions, resolution: int | None
 ) -> Recipe:
-    """Check what was asked for, by drawing the first case."""
+    """Build a recipe, and check it by drawing the first case."""
     problem = find_problem(problem)
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
     if not isinstance(shift, str):

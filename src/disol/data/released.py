@@ -1,4 +1,4 @@
-"""Reading the data files released with the paper, by the names used here."""
+"""Reading the data files released with the paper, under the names used here."""
 
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from disol.problems.table import find_problem
 
 # Keys of inputs and outputs in the two layouts: files for training and files for tests.
 _LAYOUTS = (("inp", "out"), ("inputs", "outputs"))
-_MOST_PICKLED = 2**20  # bytes that say what the tensors of a file are; a handful takes some hundreds
+_MOST_PICKLED = 2**20  # bytes that describe the tensors of a file; a handful of tensors takes some hundreds
 
 
 def read_released(path: str | Path, problem: str | Problem) -> Arrays:
-    """Read a released `.pt` file: its channels by name, pattern, and amplitude or index where it holds them.
+    """Read a released `.pt` file: its channels by name, its pattern, and amplitude or index if it holds them.
 
     The pattern is [case, field, height, width], or [case, frame, field, height, width] for a transient problem.
     """
@@ -56,7 +56,7 @@ def read_released(path: str | Path, problem: str | Problem) -> Arrays:
 
 
 def _load_tensors(path: Path) -> dict[Any, Any]:
-    """Load a file that holds a dictionary and nothing that could run, of no more bytes than it has."""
+    """Load a file that holds a dictionary, running no code in it and taking no more memory than its size."""
     require_regular(path)
     try:
         with ZipFile(path) as archive:
@@ -77,7 +77,7 @@ def _load_tensors(path: Path) -> dict[Any, Any]:
 
 
 def _to_array(path: Path, key: str, value: object) -> Shaped[np.ndarray, "..."]:
-    """Return a dense tensor of real numbers, each of which is in the file."""
+    """Return a dense tensor of real numbers, all of which must be in the file."""
     if (
         not isinstance(value, Tensor)
         or value.layout is not torch.strided
@@ -88,12 +88,12 @@ def _to_array(path: Path, key: str, value: object) -> Shaped[np.ndarray, "..."]:
         or value.nbytes > value.untyped_storage().nbytes()
     ):
         raise DisolError(f"{key!r} of {path} should be a dense tensor of real numbers. Pass a released data file.")
-    is_short = value.is_floating_point() and value.itemsize < 4  # of which NumPy does not know all kinds
+    is_short = value.is_floating_point() and value.itemsize < 4  # NumPy lacks some of these dtypes
     return (value.float() if is_short else value).detach().numpy()
 
 
 def _name_channels(path: str | Path, problem: Problem, inputs: Shaped[np.ndarray, "..."]) -> Arrays:
-    """Take the stacked channels apart, in compact types; those that are derived may be left out."""
+    """Split the stacked channels by name, in compact types; those that are derived may be missing."""
     stored = get_encodings(problem)
     if inputs.ndim != 4 or inputs.shape[1] not in (len(stored), len(problem.channels)):
         raise DisolError(

@@ -37,7 +37,7 @@ from disol.data.packing import get_encodings
 from disol.data.recipe import SPLITS, StoreSettings
 from disol.errors import DisolError, shown
 from disol.problems import Problem
-from disol.problems.table import find_problem
+from disol.problems.table import PROBLEMS, find, find_problem
 
 Cases = slice | Int[np.ndarray, " case"]
 
@@ -45,7 +45,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
-_SEARCHED_AT_ONCE = 2**20  # cases among which the first unfinished one is looked for
+_SEARCHED_AT_ONCE = 2**20  # cases searched at once for the first unfinished one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,7 +74,7 @@ class Store:
         }
 
     def positions(self, split: str = "all") -> Int[np.ndarray, " case"]:
-        """Return where the complete cases of a split are."""
+        """Return the positions of the complete cases of a split."""
         if split != "all" and split not in SPLITS:
             raise DisolError(f"Unknown split {shown(split)}. Use one of {', '.join([*SPLITS, 'all'])}.")
         codes = self.read(slice(None), "split")["split"]
@@ -139,7 +139,7 @@ class Store:
 
 
 class StoreWriter:
-    """A file of cases, open for its next cases; no other process can write it meanwhile."""
+    """A file of cases, open for writing its next ones; no other process can write to it meanwhile."""
 
     def __init__(self, store: Store) -> None:
         self.store, self._file = store, -1
@@ -176,7 +176,7 @@ class StoreWriter:
         self._file = -1
 
     def write_chunk(self, start: int, arrays: Arrays) -> None:
-        """Write the cases from `start` on, all of them, before any is marked as done."""
+        """Write the cases from `start` on; none is marked as done before all are written."""
         if start != self.store.num_done:
             raise DisolError(f"The next case to write is {self.store.num_done}, got {start}. Write cases in order.")
         columns = self.store.columns
@@ -200,9 +200,10 @@ class StoreWriter:
 def create_store(path: str | Path, settings: StoreSettings, problem: str | Problem | None = None) -> StoreWriter:
     """Lay out a new file and open it for writing; it appears under its name in one step, or not at all.
 
-    problem   whose terms say how channels are kept; unless given, that of the package which the settings name
+    problem   whose terms say how channels are stored; by default the problem of the package that the settings name
     """
-    path, known = as_path("path", path), find_problem(settings.problem if problem is None else problem)
+    path = as_path("path", path)
+    known = find("problem", settings.problem, PROBLEMS) if problem is None else find_problem(problem)
     encodings = get_encodings(known)
     if tuple(known.channels) != settings.channels:
         raise DisolError(
@@ -235,7 +236,7 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
 
 
 def open_store(path: str | Path, *, unfinished: bool = False) -> Store:
-    """Open a file for reading; one whose generation has not finished only if asked for."""
+    """Open a file for reading; one whose generation has not finished only if `unfinished` is set."""
     path = as_path("path", path)
     store = Store(path, *read_layout(path))
     done, total = store.num_done, store.settings.num_cases
@@ -282,13 +283,13 @@ def _explain(error: OSError, path: Path) -> DisolError:
         return DisolError(f"{path} cannot be written: {error.strerror}. Choose a folder that you may write to.")
     if error.errno in _NO_FOLDER:
         return DisolError(
-            f"{path} needs a folder, and {path.parent} is none and cannot become one. Choose another path."
+            f"{path} needs a folder, but {path.parent} is not one and cannot be created. Choose another path."
         )
     return DisolError(f"{path} cannot be used: {error.strerror or error}. Check the disk and the path.")
 
 
 def _require_room(path: Path, size: int) -> None:
-    """Require that the disk can hold a file of `size` bytes, what it takes already included."""
+    """Require that the disk has room for a file of `size` bytes, less what it takes already."""
     missing = size - (path.stat().st_blocks * 512 if path.exists() else 0)
     free = shutil.disk_usage(path.parent).free
     if missing > free:
@@ -310,7 +311,7 @@ def _reserve(path: Path) -> None:
 
 
 def _readable(size: int) -> str:
-    """Write a number of bytes in the unit that shows its digits."""
+    """Format a number of bytes in a suitable unit."""
     thousands = min((len(str(size)) - 1) // 3, len(_UNITS) - 1)
     return f"{size / 1000**thousands:.1f} {_UNITS[thousands]}"
 

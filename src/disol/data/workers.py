@@ -18,7 +18,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-# The GNU C library keeps what is freed, as `disol._devices.reused_memory` has it.
+# These let the GNU C library keep freed memory, as `disol._devices.reused_memory` does.
 _KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 _SETTINGS = {**dict.fromkeys(_THREADS, "1"), **_KEPT_MEMORY}
 _WAITING_PER_WORKER = 2  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
@@ -32,8 +32,8 @@ def usable_cores() -> int:
 def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int) -> Generator[Result, None, None]:
     """Do tasks in worker processes and yield the results in order; with no workers, do them here.
 
-    Only a few tasks per worker are under way at a time, so that results never pile up in memory. Whoever stops before
-    the last result, as by Ctrl-C, ends the workers at once, whatever they are at.
+    Only a few tasks per worker are under way at a time, so that results never pile up in memory. Stopping before the
+    last result, as by Ctrl-C, ends the workers at once, whatever they are doing.
     """
     if workers == 0:
         yield from map(work, tasks)
@@ -52,7 +52,7 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise DisolError(
-            "A worker process ended early, killed or out of memory. Go on with fewer workers; in a script, start "
+            "A worker process ended early, killed or out of memory. Use fewer workers; in a script, start "
             "under `if __name__ == '__main__':`."
         ) from error
     except BaseException:

@@ -1,4 +1,4 @@
-"""How good predictions are, as numbers and as pictures."""
+"""How accurate predictions are, in numbers and in pictures."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Evaluating a model on files of cases: what is asked for is checked before torch is imported."""
+"""Evaluating a model on files of cases: arguments are checked before torch is imported."""
 
 import json
 import os
@@ -51,18 +51,18 @@ def evaluate(
     progress: bool = True,
     problem: str | Problem | None = None,
 ) -> Evaluation:
-    """Measure how far the predictions of a model are from the solutions in files of cases.
+    """Measure the errors of a model's predictions on files of cases.
 
     model        the name of a shipped model, the folder of a run, what `disol.load` returns, a `Checkpoint`, or any
                  `nn.Module` that maps the channels of the files to their fields
     device       "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:NUMBER"
     batch_size   cases predicted at once; the numbers do not depend on it
-    split        "train", "validation" or "all"; default: the validation split of the training file, all of any other
-    first        only that many cases of each file, those that come first in the split
-    frames       of a transient problem, in seconds; 2, 8, 14, 20, 30, 40 and 50 s unless given, or "all"
-    out          a folder for tables and pictures, where they replace those of an earlier evaluation
+    split        "train", "validation" or "all"; default: "validation" for the file it was trained on, "all" for others
+    first        evaluate only the first so many cases of each file's split
+    frames       times of a transient problem in seconds, or "all"; default: 2, 8, 14, 20, 30, 40 and 50 s
+    out          a folder for tables and pictures; those of an earlier evaluation in it are replaced
     progress     show a progress bar, in a terminal or a notebook
-    problem      of the files, if it is one's own; a model of one's own problem needs it too
+    problem      your own problem, if the files are of one or the model was trained on one
     """
     batch_size = checks.count("batch_size", batch_size)
     first = None if first is None else checks.count("first", first)
@@ -72,7 +72,7 @@ def evaluate(
         stores[0].positions(split)  # refuses an unknown one
     out = None if out is None else as_path("out", out)
     if out is not None and os.path.exists(out) and not os.path.isdir(out):
-        raise DisolError(f"Results go into a folder, but {out} is a file.")
+        raise DisolError(f"out must be a folder, but {out} is a file.")
     own = None if problem is None else find_problem(problem)
     handle = find_folder(model) if isinstance(model, str | Path) else model
     target = find_device(device)
@@ -120,17 +120,17 @@ def evaluate(
 
 @dataclass(frozen=True)
 class SeenCases:
-    """What a model and a file have in common.
+    """What the training files of a model and a file have in common.
 
-    trained            what those training files say that hold cases of the same sequence
-    is_training_file   the file is one of them
+    trained            settings of the training files that hold cases of the same sequence
+    is_training_file   the file is one of the training files
     """
 
     trained: tuple[StoreSettings, ...]
     is_training_file: bool
 
     def count(self, evaluated: Int[np.ndarray, " case"]) -> int:
-        """Count those of the cases evaluated that the model was trained on."""
+        """Count the evaluated cases that the model was trained on."""
         seen = np.zeros(len(evaluated), bool)
         for trained in self.trained:
             known = evaluated < trained.num_cases
@@ -139,10 +139,10 @@ class SeenCases:
 
 
 def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> SeenCases:
-    """Compare the settings of a file with those of the training files, where the metrics of a checkpoint hold them.
+    """Compare the settings of a file with those of the training files, if the metrics of a checkpoint hold them.
 
-    A case is a function of its file's settings and its number: files that differ in their size or their resolution
-    alone share cases, for every resolution shows the same case.
+    A case is a function of its file's settings and its number: files that differ only in size or resolution share
+    cases, since every resolution shows the same case.
     """
     run = metrics.get("run")
     stored = {name: value for name, value in asdict(settings).items() if name != "package_version"}
@@ -156,7 +156,7 @@ def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> Seen
 
 
 def distinct_names(stores: Sequence[Store]) -> list[str]:
-    """Return a short name for each file; those that share theirs are numbered."""
+    """Return a short name for each file; files of the same name are numbered."""
     names = [store.path.stem for store in stores]
     repeated = {name for name, times in Counter(names).items() if times > 1}
     return [
@@ -189,12 +189,12 @@ def _choose_frames(store: Store, asked: Sequence[float] | str | None) -> list[in
     missing = [f"{time:g}" for time in asked if time not in stored]
     if missing or not asked:
         span = f"{len(stored)} frames from {stored[0]:g} s to {stored[-1]:g} s"
-        raise DisolError(f"{store.path} has {span}, got {', '.join(missing) or 'none'}.")
+        raise DisolError(f"{store.path} has {span}, got {', '.join(missing) or 'none'}. Name frames by their seconds.")
     return [stored.index(time) for time in asked]
 
 
 def _note_match(checkpoint: "Checkpoint", store: Store) -> Iterator[str]:
-    """Say in what a file is unlike what the model was trained on, and how its patterns are scaled."""
+    """Note how a file differs from what the model was trained on, and how its patterns are scaled."""
     if checkpoint.path is None:
         yield ASSUMED
     if checkpoint.predicts == "pattern" and store.settings.normalisation.per_component:
@@ -205,19 +205,19 @@ def _note_match(checkpoint: "Checkpoint", store: Store) -> Iterator[str]:
 
 
 def _note_training(file: FileEvaluation, seen: SeenCases, split: str | None) -> Iterator[str]:
-    """Say which cases the model knows from its training."""
+    """Note which cases the model was trained on."""
     if seen.is_training_file and split is None:
         yield f"The model was trained on {file.path}: its validation split is evaluated by default."
     count = seen.count(file.index)
     if count:
         yield (
             f"The model was trained on {count} of these {len(file)} cases of {file.path}. "
-            "Generate cases for tests with another seed."
+            "Generate test cases with another seed."
         )
 
 
 def _note_cases(file: FileEvaluation, left_out: int, predicts: str) -> Iterator[str]:
-    """Say which cases were left out, and which predictions are no numbers."""
+    """Note which cases were left out, and which predictions are not finite."""
     if left_out:
         reason = (
             "cannot be predicted by this model"

@@ -1,8 +1,8 @@
 """Errors of predictions, one number for each case, in float64.
 
-All but `grid_mae` look at the case's own domain only. `grid_mae` counts every pixel of the grid, as the paper's tables
-do; where prediction and reference are 0 outside the domain, as those of a network and of a file are, it is the
-coverage of the grid times `mean_absolute_error`. A vector field is one long vector: components weigh the same.
+All but `grid_mae` are taken over the domain of the case alone. `grid_mae` counts every pixel of the grid, as the
+paper's tables do; where prediction and reference are 0 outside the domain, as those of networks and of files are, it is
+the coverage times `mean_absolute_error`. A vector field counts as one long vector: components weigh the same.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def max_error(prediction: Fields, reference: Fields, domain: Domain) -> PerCase:
 
 
 def grid_mae(prediction: Fields, reference: Fields, domain: Domain) -> PerCase:
-    """Σ |û − u| / (pixels of the grid × components), whatever lies outside the domain included."""
+    """Σ |û − u| / (pixels of the grid × components), including all pixels outside the domain."""
     del domain  # its pixels count like all others
     return difference(prediction, reference).abs().mean((1, 2, 3))
 
@@ -63,7 +63,7 @@ METRICS: dict[str, Metric] = {
 def measure_patterns(
     prediction: Fields, reference: Fields, domain: Domain, fields: tuple[str, ...]
 ) -> dict[str, PerCase]:
-    """Take every metric, for all components jointly and, where there are several, for each: `rel_l2_u_x`."""
+    """Compute every metric, for all components jointly and, if there are several, for each one: `rel_l2_u_x`."""
     measured = {name: metric(prediction, reference, domain) for name, metric in METRICS.items()}
     if len(fields) > 1:
         for position, field in enumerate(fields):
@@ -74,7 +74,7 @@ def measure_patterns(
 
 
 def measure_amplitudes(log_prediction: PerCase, reference: Float[Tensor, "case *field"]) -> dict[str, PerCase]:
-    """Compare predicted ln û_lim with amplitudes u_lim > 0, of which the largest counts where components have theirs.
+    """Compare predicted ln û_lim with amplitudes u_lim > 0; where components have their own, the largest counts.
 
     squared_log_error     (ln û_lim − ln u_lim)²
     rel_amplitude_error   |û_lim / u_lim − 1|
@@ -95,7 +95,7 @@ def difference(prediction: Fields, reference: Fields) -> Fields:
 
 
 def on_domain(field: Fields, domain: Domain) -> Float[Tensor, "case value"]:
-    """Return the values of each case in a row, with 0 for those outside its domain."""
+    """Return the values of each case as one row, with 0 outside its domain."""
     return torch.where(domain, field.double(), 0.0).flatten(1)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of an evaluation: its best, median and worst cases as patterns, and how errors are spread."""
+"""Pictures of an evaluation: its best, median and worst cases as patterns, and the distribution of errors."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -28,7 +28,7 @@ from disol.viz.solutions import choose_times, pad_rows
 
 
 def draw_evaluation(evaluation: Evaluation) -> Iterator[tuple[str, Figure]]:
-    """Give every picture of an evaluation with its file name."""
+    """Yield every picture of an evaluation with its file name."""
     for file in evaluation.files:
         for name, figure in draw_examples(file):
             yield f"{file.name}-{name}.png", figure
@@ -53,7 +53,7 @@ def draw_examples(file: FileEvaluation) -> Iterator[tuple[str, Figure]]:
 
 
 def draw_fields(file: FileEvaluation, example: Example) -> Figure:
-    """Draw the components of a vector field and its length, each in a row, with what is given along each."""
+    """Draw the components of a vector field and its length, one per row, with what is given for each component."""
     fields, domain = file.problem.fields, example.domain
     rows = []
     for position, name in enumerate(fields):
@@ -94,14 +94,14 @@ def draw_frames(file: FileEvaluation, example: Example) -> Figure:
 
 
 def draw_errors(evaluation: Evaluation) -> Figure:
-    """Draw how the headline error is spread over the cases of each file."""
+    """Draw the distribution of the headline error over the cases of each file."""
     errors = {file.name: file.values[evaluation.headline] for file in evaluation.files}
     times = ", all times shown" if any(len(file.times) > 1 for file in evaluation.files) else ""
     return plot_spread(errors, f"{evaluation.headline} of a case{times}", _subject(evaluation), managed=False)
 
 
 def draw_errors_over_time(evaluation: Evaluation) -> Figure:
-    """Draw the median error at each time in a band that holds nine cases of ten."""
+    """Draw the median error at each time, with a band that holds nine cases in ten."""
     errors = {
         file.name: (np.array(file.times, dtype=float), file.values[evaluation.headline]) for file in evaluation.files
     }
@@ -163,14 +163,14 @@ def _compare_images(
 
 
 def _scale(file: FileEvaluation, name: str, values: Image) -> Scale:
-    """Span a pattern; the component of a vector on both sides of what stands for zero."""
+    """Return the scale of a pattern; for a component of a vector, symmetric about the value that stands for zero."""
     if component_of(name) is None:
         return values_scale(values)
     return signed_scale(values, 0.5 if file.settings.normalisation.per_component else 0.0)
 
 
 def _show_numbers(axes: Axes, example: Example, fields: tuple[str, ...]) -> None:
-    """Write what was measured for a case."""
+    """Write the errors of a case as text."""
     lines = [f"{'':9} {'both':>8} " + " ".join(f"{field:>8}" for field in fields)]
     for name in (name for name in example.errors if f"{name}_{fields[0]}" in example.errors):
         columns = [name, *(f"{name}_{field}" for field in fields)]

@@ -28,7 +28,7 @@ LABEL = max(map(len, STATISTICS))
 NARROWEST = 4  # characters of a file's name in a line
 TEXT_WIDTH = 120
 MOST_BYTES = 2**24  # of an `evaluation.json`
-# Of the files that an evaluation writes besides.
+# Of the other files that an evaluation writes.
 ENDINGS = (
     *("-cases.csv", "-examples.png", "-best.png", "-median.png", "-worst.png"),
     *("errors.png", "errors-over-time.png", "amplitudes.png"),
@@ -43,7 +43,7 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     headings = ["cases", "coverage", *(["time"] if transient else [])]
     numbers = [Column(name, justify="right", no_wrap=True) for name in headings]
     errors = [Column(name, justify="right", no_wrap=True) for name in metrics]
-    # A column that may shrink needs a width of its own, or numbers that may not would leave it none.
+    # A column that may shrink needs a least width, or the numbers, which may not, would leave it none.
     names, labels = Column("file", overflow="fold", min_width=NARROWEST), Column("", no_wrap=True, min_width=LABEL)
     table = Table(names, *numbers, labels, *errors, box=None, pad_edge=False)
     if amplitudes:
@@ -79,7 +79,7 @@ def _choose_metrics(evaluation: Evaluation) -> list[str]:
 
 
 def write_evaluation(evaluation: Evaluation, out: str | Path) -> list[Path]:
-    """Write everything into a folder and return the files, `evaluation.json` last: where it is, all of them are.
+    """Write everything into a folder and return the files, `evaluation.json` last: if it is there, all of them are.
 
     An earlier evaluation in that folder is removed; other files are not touched.
     """
@@ -94,7 +94,7 @@ def write_evaluation(evaluation: Evaluation, out: str | Path) -> list[Path]:
 
 
 def write_summary(evaluation: Evaluation, path: Path, written: Sequence[Path] = ()) -> Path:
-    """Write what was evaluated, the summaries and what else was written as JSON; numbers not finite become null."""
+    """Write what was evaluated, summaries and the other files written as JSON; numbers not finite become null."""
     found = _finite(as_dict(evaluation)) | {"written": {file.name: _digest(file) for file in written}}
     content = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False)
     with written_whole(path) as temporary:
@@ -151,7 +151,7 @@ def file_as_dict(file: FileEvaluation) -> dict[str, Any]:
 
 
 def _list_rows(file: FileEvaluation) -> Iterator[list[Any]]:
-    """Give what is known about each case at each time."""
+    """Yield what is known about each case at each time."""
     for case in range(len(file)):
         for frame, time in enumerate(file.times):
             known = [int(file.index[case]), file.shift[case], int(file.outline[case])]
@@ -162,7 +162,7 @@ def _list_rows(file: FileEvaluation) -> Iterator[list[Any]]:
 def _remove_evaluation(folder: Path) -> None:
     """Remove the files that an earlier evaluation lists, if they are still as it wrote them, and the list last.
 
-    A list may come from somebody else: it names nothing but files of this folder with names that evaluations give.
+    The list may come from a stranger: only files in this folder, with names that evaluations give, are removed.
     """
     if not os.path.isfile(folder / SUMMARY):
         return
@@ -191,7 +191,7 @@ def _digest(path: Path) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Replace numbers that JSON has no name for by None."""
+    """Replace NaN and infinite values, which JSON cannot hold, by None."""
     if isinstance(value, dict):
         return {name: _finite(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

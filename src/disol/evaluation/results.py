@@ -24,7 +24,7 @@ NOT_ERRORS = ("log_amplitude", "predicted_log_amplitude")
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """How a number is spread over cases."""
+    """Statistics of a number over cases."""
 
     count: int
     mean: float
@@ -58,13 +58,13 @@ def correlate(first: Float[np.ndarray, " case"], second: Float[np.ndarray, " cas
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Example:
-    """A case with its prediction, to be looked at.
+    """A case with its prediction, for pictures.
 
     rank         "best", "median" or "worst" of its file
     inputs       its channels; of a transient problem at the first time evaluated
     reference    the pattern as stored, at each time evaluated (once for a steady problem)
-    amplitude    one number, or one for each component where patterns are scaled so
-    errors       what was measured, at each time
+    amplitude    one number, or one for each component if these are scaled separately
+    errors       everything that was measured, at each time
     """
 
     rank: str
@@ -97,12 +97,12 @@ class Example:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FileEvaluation:
-    """How a model does on one file.
+    """The results of a model on one file.
 
-    name       short, different for each file of an evaluation
+    name       short, and unique in an evaluation
     problem    with the numbers of the file's equation
-    times      seconds of the frames evaluated; of the one frame of a steady problem None
-    values     by the name of a metric
+    times      seconds of the frames evaluated; None for the one frame of a steady problem
+    values     of each metric, by its name
     """
 
     name: str
@@ -122,7 +122,7 @@ class FileEvaluation:
 
     @cached_property
     def summaries(self) -> tuple[dict[str, Summary], ...]:
-        """Of every error, at each time."""
+        """Summaries of every error, at each time."""
         errors = {name: values for name, values in self.values.items() if name not in NOT_ERRORS}
         return tuple(
             {name: summarise(values[frame]) for name, values in errors.items()} for frame in range(len(self.times))
@@ -130,7 +130,7 @@ class FileEvaluation:
 
     @property
     def correlations(self) -> tuple[float, ...]:
-        """Of predicted and true ln u_lim, at each time; empty unless amplitudes were predicted."""
+        """Correlations of predicted and true ln u_lim, at each time; empty unless amplitudes were predicted."""
         if "log_amplitude" not in self.values:
             return ()
         predicted, true = self.values["predicted_log_amplitude"], self.values["log_amplitude"]
@@ -145,9 +145,9 @@ class FileEvaluation:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """How a model does on several files.
+    """The results of a model on several files.
 
-    model    what the model says about itself
+    model    what is known about the model
     splits   which cases of each file were evaluated: "train", "validation" or "all"
     notes    what a reader of the numbers should know
 
@@ -164,7 +164,7 @@ class Evaluation:
 
     @property
     def headline(self) -> str:
-        """Name of the error that is looked at first."""
+        """Name of the main error."""
         return "rel_l2" if self.predicts == "pattern" else "rel_amplitude_error"
 
     def table(self) -> "Table":

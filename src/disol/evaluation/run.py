@@ -1,4 +1,4 @@
-"""A network running over files, a batch of cases at a time."""
+"""Running a network over files, one batch of cases at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,14 +21,14 @@ from disol.models.handle import Handle
 from disol.problems import Problem
 from disol.problems.table import find_conventions
 
-DOMAINS_AT_ONCE = 512  # read to find out on which a model can predict
+DOMAINS_AT_ONCE = 512  # read together to find out which a model can predict on
 Measured = dict[str, Float[np.ndarray, "frame case"]]
 
 
 def match_files(handle: Handle, stores: Sequence[Store], own: Problem | None) -> list[Checkpoint]:
-    """Return the checkpoint for each file, which must hold what the model was trained for.
+    """Return the checkpoint for each file, which must match what the model was trained on.
 
-    A module without a checkpoint is taken to be made for each of the files.
+    A module without a checkpoint is assumed to match each of the files.
     """
     bare = isinstance(handle, nn.Module) and not isinstance(getattr(handle, "checkpoint", None), Checkpoint)
     checkpoint = None if bare else resolve(handle, problem=own)
@@ -47,7 +47,7 @@ def match_files(handle: Handle, stores: Sequence[Store], own: Problem | None) ->
 
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Say what is known about a model; of a module without a checkpoint nothing that was assumed."""
+    """Return what is known about a model; for a module without a checkpoint, leave out what was assumed."""
     known = asdict(checkpoint.card)
     size = {"num_parameters": count_parameters(checkpoint.network)}
     if checkpoint.path is None:
@@ -56,7 +56,7 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def choose_cases(checkpoint: Checkpoint, store: Store, positions: Int[np.ndarray, " case"]) -> Int[np.ndarray, " case"]:
-    """Return which of some cases of a file a model can predict; a zero field has no ln u_lim to predict."""
+    """Return those of some cases of a file that a model can predict; a zero field has no ln u_lim to predict."""
     kept = positions
     if checkpoint.predicts == "log-amplitude":
         amplitude = store.read(positions, "amplitude")["amplitude"].reshape(len(positions), -1)
@@ -84,7 +84,7 @@ def find_predictable(network: nn.Module, store: Store, positions: Int[np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What is to be evaluated.
+    """The evaluation of a network on one file.
 
     predicts     "pattern" or "log-amplitude"
     problem      of the file
@@ -125,7 +125,7 @@ class Run:
         )
 
     def _measure(self, advance: Callable[[int], None]) -> Measured:
-        """Predict and measure all cases, the size of their domains included."""
+        """Predict and measure all cases, including the coverage of their domains."""
         parts: list[Measured] = []
         for start in range(0, len(self.positions), self.batch_size):
             cases = self.positions[start : start + self.batch_size]
@@ -135,7 +135,7 @@ class Run:
         return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
 
     def _measure_batch(self, batch: Batch, prediction: Float[Tensor, "case ..."]) -> dict[str, Float[Tensor, " case"]]:
-        """Compare predictions with what the file holds."""
+        """Compare predictions with the references in the file."""
         if self.predicts == "pattern":
             measured = measure_patterns(prediction, batch["target"], batch["domain"], self.store.settings.fields)
         else:
@@ -143,7 +143,7 @@ class Run:
         return {"coverage": coverage(batch["domain"]), **measured}
 
     def _predictions(self, positions: Int[np.ndarray, " case"]) -> Iterator[tuple[Batch, Float[Tensor, "case ..."]]]:
-        """Predict cases, at one frame after the other, and give them with what the file holds."""
+        """Predict cases one frame after another, and yield each batch with its predictions."""
         arrays = {name: values.to(self.device) for name, values in read_cases(self.store, positions).items()}
         cases = DeviceCases(self.store.settings, arrays)
         for frame in self.frames:

@@ -24,12 +24,12 @@ class Network(nn.Module, ABC):
 
     predicts    "pattern": a field [batch, field, height, width], zero outside the domain;
                 "log-amplitude": ln max |U| of each case, [batch]
-    compiles    its work is the same for every batch of a shape: on a GPU it is compiled and recorded as a CUDA graph,
-                unless settings say otherwise
-    precision   that it is trained in on a GPU, unless settings say otherwise: "bfloat16", where torch finds that safe
-                and the GPU computes in it, or "float32"
+    compiles    whether its work is the same for all batches of one shape; on a GPU it is then compiled and recorded as
+                a CUDA graph, unless settings say otherwise
+    precision   of its training on a GPU, unless settings say otherwise: "bfloat16", where torch deems that safe and
+                the GPU supports it, or "float32"
 
-    Training and evaluation ask networks of one's own for the same attributes, and take these values if they have none.
+    Training and evaluation look for the same attributes in networks of your own; these values are the defaults.
     """
 
     predicts: ClassVar[Predicts] = "pattern"
@@ -53,7 +53,7 @@ class Network(nn.Module, ABC):
         """Predict for a batch of cases."""
 
     def domain_of(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch 1 height width"]:
-        """Return the domain of each case, once their channels are those of this network."""
+        """Return the domain of each case, after checking that the channels are those of this network."""
         if inputs.shape[1] != self.num_channels:
             raise DisolError(
                 f"Expected {self.num_channels} channels ({', '.join(self.channels)}), got {inputs.shape[1]}. "
@@ -62,7 +62,7 @@ class Network(nn.Module, ABC):
         return inputs.narrow(1, self.domain_position, 1)
 
     def accepts(self, domains: Bool[Tensor, "batch height width"]) -> Bool[Tensor, " batch"] | None:
-        """Tell on which domains it can predict; None: on all."""
+        """Tell on which domains it can predict; None means all."""
         del domains
         return None
 
@@ -73,20 +73,20 @@ class Network(nn.Module, ABC):
         return f"{type(self).__name__}({self.problem.name}: {maps}; {size})"
 
     def describe(self) -> str:
-        """Return all of its layers as text, which is what torch prints of a module."""
+        """Return all layers as text, as torch prints a module."""
         return super().__repr__()
 
 
 def find_accepted(network: nn.Module, domains: Bool[Tensor, "case height width"]) -> Bool[Tensor, " case"] | None:
-    """Tell on which domains a network, maybe of one's own, can predict; None: on all."""
+    """Tell on which domains a network, maybe of your own, can predict; None means all."""
     accepts = getattr(network, "accepts", None)
     return None if accepts is None else accepts(domains)
 
 
 def fill(network: nn.Module, weights: Weights, source: object) -> None:
-    """Give a network its weights, each of which must be there, have the right shape and be finite.
+    """Load weights into a network; each must be present, have the right shape and be finite.
 
-    Those of a network on the meta device become the weights given: until they fit, no memory is taken.
+    A network on the meta device takes over the given tensors, so that no memory is allocated before they fit.
     """
     is_outline = any(weight.is_meta for weight in network.parameters())
     try:
@@ -100,26 +100,26 @@ def fill(network: nn.Module, weights: Weights, source: object) -> None:
         ) from None
     # A sum is finite if all its numbers are, unless they are very large.
     if not all(weight.sum().isfinite() or weight.isfinite().all() for weight in weights.values()):
-        raise DisolError(f"{source} holds NaN or infinite weights. Look why training diverged.")
+        raise DisolError(f"{source} holds NaN or infinite weights. Check why training diverged.")
 
 
 def require_fit(network: nn.Module, problem: Problem, resolution: int | None = None) -> None:
-    """Require by a trial that a network of one's own maps the channels of a problem to its fields.
+    """Require, by a trial, that a network of your own maps the channels of a problem to its fields.
 
-    resolution   pixels along a side of the grid of the trial, the problem's own unless given
+    resolution   pixels along a side of the grid of the trial; the problem's own unless given
     """
     side = problem.resolution if resolution is None else resolution
     given = (1, len(problem.channels), side, side)
     is_pattern = getattr(network, "predicts", "pattern") == "pattern"
     expected = (1, len(problem.fields), side, side) if is_pattern else (1,)
-    weight = next((weight for weight in network.parameters() if weight.is_floating_point()), torch.zeros(()))
+    device = next((weight.device for weight in network.parameters()), None)
     was_training = network.training
     try:
         with torch.no_grad():
-            found = network.eval()(torch.ones(given, dtype=weight.dtype, device=weight.device))
+            found = network.eval()(torch.ones(given, dtype=torch.float32, device=device))
         outcome = f"gave {tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__}"
         reason: Exception | None = None
-    except Exception as error:  # of code that is not ours
+    except Exception as error:  # from code that is not ours
         first_line, _, _ = str(error).partition("\n")
         outcome, reason = f"raised {type(error).__name__}: {first_line.rstrip('.')}", error
     finally:

@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself: the contents of its `config.json`. Reading it needs no torch."""
+"""What a checkpoint says about itself, its `config.json`, and its other files as bytes; reading them needs no torch."""
 
 import hashlib
 import json
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_
 from disol import __version__
 from disol._checks import count
 from disol._files import INCOMING, read_current
+from disol._lazy import names_own
 from disol.errors import DisolError, listed, shown
 from disol.models.settings import ModelConfig
 from disol.models.table import MODELS, describe_model, find_model
@@ -25,25 +26,29 @@ if TYPE_CHECKING:
     import disol.models.base
 
 CARD = "config.json"
+WEIGHTS = "model.safetensors"
+METRICS = "metrics.json"
+STATE = "state.pt"
 FORMAT = "disol checkpoint 1"
 MOST_BYTES = 2**20  # of a `config.json`
-DEEPEST = 50  # lists and objects of JSON within each other
+MOST_TEXT_BYTES = 2**24  # of `metrics.json`, and of what the other files hold besides numbers
+DEEPEST = 50  # levels of nested lists and objects in JSON
 LARGEST_SIDE = 2**14  # pixels along a side of the grids that a network was trained on
 
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """What has to be known to build a network again and to use it as it was trained.
+    """What is needed to build a network again and to use it as it was trained.
 
-    model               its name in the table of models; of a network of one's own "package.module:Name"
+    model               its name in the table of models; for a network of your own "package.module:Name"
     model_config        its settings
     parameters          the numbers of the equation
     normalisation       how patterns are scaled, "joint" or "component" (`disol.problems.normalisation`)
     storage             the precision its weights are stored in; they are float32 once loaded
     resolution          pixels along a side of the grids it was trained on; of several resolutions the first
-    other_resolutions   that it was trained on too; `config.json` leaves them out where there are none
-    files               the files of the checkpoint, and the SHA-256 of each; of `config.json` itself that of what it
-                        says but for this one entry
+    other_resolutions   the other resolutions it was trained on; not in `config.json` if there are none
+    files               the files of the checkpoint, and the SHA-256 of each; for `config.json` itself, of its content
+                        without this entry
     """
 
     model: str
@@ -73,7 +78,7 @@ class Card:
         model: "str | type[torch.nn.Module] | torch.nn.Module | None" = None,
         model_settings: Mapping[str, Any] | None = None,
     ) -> "Card":
-        """Describe a network of a problem; one of one's own by the model and settings that built it, if given."""
+        """Describe a network for a problem; one of your own by the model and settings that built it, if given."""
         name, own = describe_model(network), cast("disol.models.base.Network", network)
         if name in MODELS:
             settings = own.config.as_dict()
@@ -99,7 +104,7 @@ class Card:
 
     @classmethod
     def read(cls, content: bytes, source: object) -> "Card":
-        """Read a `config.json`; one of an earlier version says nothing about its own SHA-256."""
+        """Read a `config.json`; those of earlier versions do not hold their own SHA-256."""
         stored = read_json(content, source)
         found = stored.get("format") if isinstance(stored, dict) else None
         if found != FORMAT:
@@ -120,27 +125,27 @@ class Card:
                     "Copy the checkpoint again."
                 )
         if card.files.get(CARD, card.digest()) != card.digest():
-            raise DisolError(f"{source} must say what was saved, but was altered. Copy the checkpoint again.")
+            raise DisolError(f"{source} was altered after it was saved. Copy the checkpoint again.")
         return card
 
     def write(self) -> bytes:
-        """Write a `config.json`, with the SHA-256 of what it says."""
+        """Write a `config.json`, with the SHA-256 of its content."""
         return self._encode({**self.files, CARD: self.digest()})
 
     def digest(self) -> str:
-        """Return the SHA-256 of what it says, but for this one itself."""
+        """Return the SHA-256 of its content, without this SHA-256 itself."""
         others = {name: digest for name, digest in self.files.items() if name != CARD}
         return hashlib.sha256(self._encode(others)).hexdigest()
 
     def _encode(self, files: Mapping[str, str]) -> bytes:
         told = {**asdict(self), "files": files}
         if not self.other_resolutions:
-            del told["other_resolutions"]  # else the digest of a card of an earlier version would be another
+            del told["other_resolutions"]  # so that the digests of cards of earlier versions stay the same
         return (json.dumps(told, indent=2) + "\n").encode()
 
     @property
     def resolutions(self) -> tuple[int, ...]:
-        """All that it was trained on: pixels along a side of their grids."""
+        """All resolutions it was trained on: pixels along a side of the grids."""
         return (self.resolution, *self.other_resolutions)
 
     @property
@@ -154,7 +159,7 @@ class Card:
         return f"Card({self.model} of {self.problem}: {maps}, {self.conventions} conventions, {self.storage})"
 
     def find_problem(self, source: object, asked: str | Problem | None = None) -> Problem:
-        """Return the problem with the numbers it was trained with; a problem asked for must be the same one."""
+        """Return the problem with the numbers it was trained with; `asked`, if given, must be the same problem."""
         if asked is None and self.problem not in PROBLEMS:
             raise DisolError(
                 f"{source} was trained on {shown(self.problem)}, which is not among {', '.join(PROBLEMS)}. "
@@ -172,7 +177,7 @@ class Card:
         _require_keys(f"parameters of {source}", self.parameters, set(problem.parameters))
         numbers = {name: read(name, self.parameters[name]) for name, read in problem.parameters.items()}
         for name, number in numbers.items():
-            if isinstance(asked, Problem) and getattr(asked, name) != number:
+            if (isinstance(asked, Problem) or names_own(asked)) and getattr(asked, name) != number:
                 raise DisolError(
                     f"{source} was trained with {name}={number}, but the problem asked for has {getattr(asked, name)}. "
                     "Leave the problem out, or train a model of it."
@@ -180,14 +185,14 @@ class Card:
         return replace(problem, **numbers)
 
     def find_config(self, source: object) -> ModelConfig:
-        """Return the settings of a model of the table; one that it lacks is younger than it, and off by default."""
+        """Return the settings of a model of the table; those added after it was saved are off by default."""
         config = find_model(self.model).config.for_problem(self.problem)
         _require_keys(f"model_config of {source}", {**config.as_dict(), **self.model_config}, set(config.names()))
         return config.changed(self.model_config)
 
 
 def read_resolutions(problem: Problem, given: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Read the resolution of grids, or several without those that repeat; the problem's own unless given."""
+    """Read one resolution or several, without repetitions; the problem's own unless given."""
     sides = (given if isinstance(given, list | tuple) else [given]) if given is not None else [problem.resolution]
     if not sides:
         raise DisolError("resolution must be one or several, got none.")
@@ -195,12 +200,37 @@ def read_resolutions(problem: Problem, given: int | Sequence[int] | None) -> tup
 
 
 def read_card(folder: Path) -> Card:
-    """Read the card of a checkpoint, without which a folder is none."""
+    """Read the card of a checkpoint; a folder without a card is not a checkpoint."""
     if not is_checkpoint(folder):
         is_there = "is a file" if os.path.exists(folder) else "does not exist"
         kind = "has no config.json" if os.path.isdir(folder) else is_there
         raise DisolError(f"A checkpoint is a folder with a {CARD}, but {folder} {kind}.")
     return Card.read(read_current(folder, CARD, MOST_BYTES), folder / CARD)
+
+
+def read_files(folder: Path, card: Card, most_bytes: Mapping[str, int]) -> dict[str, bytes] | None:
+    """Read files of a checkpoint that its card lists; None if a training run wrote a new one meanwhile."""
+    for name in (WEIGHTS, METRICS):
+        if name not in card.files:
+            raise DisolError(f"{folder / CARD} must list {name}, but does not. Copy the checkpoint again.")
+    if not card.files.keys() <= {WEIGHTS, METRICS, STATE, CARD}:
+        raise DisolError(f"{folder / CARD} lists {listed(card.files)}, which is no checkpoint. Copy it again.")
+    contents = {}
+    for name in most_bytes.keys() & card.files.keys():
+        try:
+            contents[name] = read_current(folder, name, most_bytes[name])
+        except DisolError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            contents[name] = b""
+        if hashlib.sha256(contents[name]).hexdigest() != card.files[name]:
+            if read_card(folder) != card:
+                return None
+            raise DisolError(
+                f"{folder / name} must be the file that was saved, but is missing, truncated or altered. "
+                "Copy the checkpoint again."
+            )
+    return contents
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -209,7 +239,7 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def read_json(content: bytes, source: object) -> Any:
-    """Read JSON, or say that it is none."""
+    """Read JSON, or raise an error that names its source."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):

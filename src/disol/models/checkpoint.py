@@ -1,6 +1,6 @@
 """Checkpoints: a folder with `config.json`, `model.safetensors`, `metrics.json` and, while training, `state.pt`.
 
-Nothing in these files is run when they are read, and no module is imported because a file names it.
+Reading these files runs no code that they contain, and imports no module because a file names it.
 """
 
 import hashlib
@@ -19,11 +19,22 @@ import torch
 from torch import Tensor, nn
 
 from disol._checks import is_number
-from disol._files import as_path, read_current, write_together
+from disol._files import as_path, write_together
 from disol._terms import ChannelLayout
 from disol.errors import DisolError, listed, shown
 from disol.models.base import Predicts, fill
-from disol.models.card import CARD, Card, as_json, read_card, read_json
+from disol.models.card import (
+    CARD,
+    METRICS,
+    MOST_TEXT_BYTES,
+    STATE,
+    WEIGHTS,
+    Card,
+    as_json,
+    read_card,
+    read_files,
+    read_json,
+)
 from disol.models.table import MODELS, build_network, count_parameters, describe_model, find_model
 from disol.models.torch_files import read_torch_file
 from disol.problems import Problem
@@ -32,11 +43,7 @@ from disol.problems.normalisation import NORMALISATIONS, Normalisation
 from disol.problems.problem import TRAINED_UNTIL
 from disol.problems.table import find, find_conventions, find_problem
 
-WEIGHTS = "model.safetensors"
-METRICS = "metrics.json"
-STATE = "state.pt"
 STORAGES: dict[str, torch.dtype] = {"float32": torch.float32, "float16": torch.float16}
-MOST_TEXT_BYTES = 2**24  # of `metrics.json`, and of what the other files hold besides numbers
 MOST_TRIES = 20  # of reading while a training run writes
 
 
@@ -45,10 +52,10 @@ class Checkpoint:
     """A network with what it was trained on.
 
     path      its folder; None for a module that was never saved
-    network   of a folder: float32, on the CPU, in evaluation mode
+    network   if read from a folder: float32, on the CPU, in evaluation mode
     problem   with the numbers of the equation it was trained with
-    state     of the training run, where it was stored and asked for
-    card      all that its `config.json` says
+    state     of the training run, if it was stored and asked for
+    card      the content of its `config.json`
     """
 
     path: Path | None
@@ -75,7 +82,7 @@ class Checkpoint:
 
     @property
     def trained_until(self) -> float:
-        """Seconds of the last frame it was trained on, of a transient problem."""
+        """Time in seconds of the last frame it was trained on, if the problem is transient."""
         run = self.metrics.get("run")
         told = run.get("train.last_time") if isinstance(run, dict) else None
         return TRAINED_UNTIL if told is None or not is_number(told) else float(told)
@@ -114,7 +121,7 @@ class Checkpoint:
     ) -> None:
         """Require the problem, its numbers and the conventions that the network was trained on.
 
-        normalisation   of patterns that are given too; that of the conventions unless given
+        normalisation   of the patterns that are given too, if any; by default that of the conventions
         """
         expected = _properties(self.problem, self.conventions, self.normalisation)
         found = _properties(problem, conventions, normalisation or problem.normalisation(conventions))
@@ -146,14 +153,14 @@ def save_checkpoint(
     model: str | type[nn.Module] | nn.Module | None = None,
     model_settings: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a checkpoint; a crash leaves the one that was there before, or the new one, never a mixture.
+    """Write a checkpoint; a crash leaves the previous one or the new one, never a mixture.
 
     resolution       pixels along a side of the grids it was trained on, or several; the problem's own unless given
     metrics          plain numbers and texts by name; a number that is not finite is stored as null
     state            of a training run, to continue it: tensors and plain containers
     storage          "float16" halves the size of `model.safetensors`
-    model            of a network of one's own: what it was built from, if not its class
-    model_settings   of a network of one's own: the settings that its class was called with
+    model            for a network of your own: what it was built from, if not its class
+    model_settings   for a network of your own: the settings that its class was called with
     """
     folder = as_path("path", path)
     if os.path.exists(folder) and not os.path.isdir(folder):
@@ -183,16 +190,16 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Read a checkpoint.
 
-    problem   must be the one it was trained on; one of one's own is needed to build the network
-    model     of a network of one's own: its class, an object to copy, or "package.module:Name" of either
-    state     read the state of the training run, too
+    problem   must be the one it was trained on; required if that is a problem of your own
+    model     for a network of your own: its class, an object to copy, or "package.module:Name" of either
+    state     whether to read the state of the training run, too
     """
     folder = as_path("path", path)
     for _ in range(MOST_TRIES):
         card = read_card(folder)
         equation = card.find_problem(folder / CARD, problem)
         outline = _build_outline(card, equation, folder / CARD, model)
-        contents = _read_files(folder, card, _count_bytes(outline, state))
+        contents = read_files(folder, card, _count_bytes(outline, state))
         if contents is not None:
             break
     else:
@@ -201,7 +208,7 @@ def load_checkpoint(
     fill(outline, weights, folder / WEIGHTS)
     network = outline
     if card.model not in MODELS and not isinstance(model, nn.Module):
-        network = _build(card, equation, model)  # besides weights it may have numbers that no file holds
+        network = _build(card, equation, model)  # it may have values that are not among the weights
         fill(network, weights, folder / WEIGHTS)
     metrics = read_json(contents[METRICS], folder / METRICS)
     if not isinstance(metrics, dict):
@@ -219,16 +226,17 @@ def load_checkpoint(
 def _build_outline(
     card: Card, problem: Problem, source: Path, model: str | type[nn.Module] | nn.Module | None
 ) -> nn.Module:
-    """Build the network of a checkpoint without its weights, for which a `config.json` may ask for any memory.
+    """Build the network of a checkpoint without its weights, for which an altered file could ask for any memory.
 
-    One of one's own is built from what the caller passes, never from what a file says. An object has its weights, and a
-    class that needs numbers to be built gets them.
+    A network of your own is built from what the caller passes, never from what a file says. An object keeps its
+    weights, and a class that cannot be built without numbers is built with them.
     """
     is_known = card.model in MODELS
     if model is None and not is_known and ":" in card.model:
         raise DisolError(
             f"{source} holds a network of one's own, {listed([card.model])}. Pass it too, as in "
-            "load_checkpoint(folder, model=...): its class, an object of it, or that text."
+            "disol.load(folder, model=...) or load_checkpoint(folder, model=...): its class, an object of it, or that "
+            "text."
         )
     asked = card.model if model is None else describe_model(model)
     if (is_known or asked in MODELS) and asked != card.model:
@@ -242,42 +250,17 @@ def _build_outline(
 
 
 def _build(card: Card, problem: Problem, model: str | type[nn.Module] | nn.Module | None) -> nn.Module:
-    """Build a network of one's own; an object is copied."""
+    """Build a network of your own; an object is copied."""
     assert model is not None
     return build_network(model, problem, {} if isinstance(model, nn.Module) else card.model_config, seed=0)
 
 
 def _count_bytes(network: nn.Module, state: bool) -> dict[str, int]:
-    """Return the most bytes that each file of a checkpoint of a network can have, for those to be read."""
+    """Return the largest size in bytes of each file that is to be read for a network."""
     weights = sum(weight.numel() * max(weight.element_size(), 4) for weight in network.state_dict().values())
     most = {WEIGHTS: MOST_TEXT_BYTES + weights, METRICS: MOST_TEXT_BYTES}
-    # A state has the weights before their average is taken, and what an optimizer knows of each.
+    # A state holds the weights that were not averaged, and what the optimiser stores for each.
     return most | {STATE: MOST_TEXT_BYTES + 5 * weights} if state else most
-
-
-def _read_files(folder: Path, card: Card, most_bytes: Mapping[str, int]) -> dict[str, bytes] | None:
-    """Read files of a checkpoint that its card lists; None if a training run wrote a new one meanwhile."""
-    for name in (WEIGHTS, METRICS):
-        if name not in card.files:
-            raise DisolError(f"{folder / CARD} must list {name}, but does not. Copy the checkpoint again.")
-    if not card.files.keys() <= {WEIGHTS, METRICS, STATE, CARD}:
-        raise DisolError(f"{folder / CARD} lists {listed(card.files)}, which is no checkpoint. Copy it again.")
-    contents = {}
-    for name in most_bytes.keys() & card.files.keys():
-        try:
-            contents[name] = read_current(folder, name, most_bytes[name])
-        except DisolError as error:
-            if not isinstance(error.__cause__, FileNotFoundError):
-                raise
-            contents[name] = b""
-        if hashlib.sha256(contents[name]).hexdigest() != card.files[name]:
-            if read_card(folder) != card:
-                return None
-            raise DisolError(
-                f"{folder / name} must be the file that was saved, but is missing, truncated or altered. "
-                "Copy the checkpoint again."
-            )
-    return contents
 
 
 def _properties(problem: Problem, conventions: Conventions, normalisation: Normalisation) -> dict[str, Any]:
@@ -302,18 +285,18 @@ def _pack_weights(network: nn.Module, dtype: torch.dtype) -> bytes:
         if not stored.isfinite().all():
             raise DisolError(
                 f"{name} must be finite as {_name_dtype(stored.dtype)}, but is not. "
-                "Store it as 'float32', or look why training diverged."
+                "Store it as 'float32', or check why training diverged."
             )
         weights[name] = stored
     return safetensors.torch.save(weights)
 
 
 def _unpack_weights(content: bytes, network: nn.Module, card: Card, source: Path) -> dict[str, Tensor]:
-    """Return weights by name, in float32, if they are of the kind that was saved."""
+    """Return weights by name, in float32, if their dtypes are those that were saved."""
     stored_as = find("storage", card.storage, STORAGES)
     try:
         weights = safetensors.torch.load(content)
-    except Exception as error:  # kinds of numbers that torch does not know raise errors of their own
+    except Exception as error:  # dtypes that torch does not know raise errors of their own
         reason = listed([str(error)])
         raise DisolError(f"{source} must hold safetensors, but: {reason}. Copy the checkpoint again.") from None
     for name, own in network.state_dict().items():
@@ -349,7 +332,7 @@ def _unpack_state(content: bytes, source: Path) -> dict[str, Any]:
 def _plain_state(where: str, value: Any) -> Any:
     """Copy tensors, containers, numbers and texts; anything else would need code to be read back."""
     if isinstance(value, Tensor):
-        return value.detach().cpu().clone()  # a view would store all of what it looks at
+        return value.detach().cpu().clone()  # a view would store all numbers of its base
     if isinstance(value, Mapping):
         return {key: _plain_state(f"{where}[{key!r}]", item) for key, item in value.items()}
     if isinstance(value, list | tuple):

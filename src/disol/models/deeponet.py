@@ -16,11 +16,11 @@ from disol.nn import perceptron, pixel_centres, project
 from disol.nn.activation import GELU
 from disol.problems import Problem
 
-COARSEST = 4  # pixels along a side of what the convolutions leave of a grid
+COARSEST = 4  # pixels along a side of the grid after the convolutions
 
 
 class DeepONet(Network):
-    """Coefficients of learned basis functions."""
+    """Learned basis functions, with coefficients read from the channels."""
 
     def __init__(self, config: DeepONetConfig, problem: Problem) -> None:
         super().__init__(config, problem)
@@ -44,9 +44,9 @@ class DeepONet(Network):
     def evaluate_trunk(
         self, inputs: Float[Tensor, "batch channel height width"]
     ) -> Float[Tensor, "height width basis"]:
-        """Return the basis functions at the pixel centres of a grid, with GELU at the end as between the layers.
+        """Return the basis functions at the pixel centres of a grid, with a GELU after the last layer too.
 
-        In float32: bfloat16 would not tell neighbouring pixels of a fine grid apart.
+        They are computed in float32: bfloat16 would not distinguish neighbouring pixels of a fine grid.
         """
         with torch.autocast(inputs.device.type, enabled=False):
             centres = pixel_centres(inputs.shape[2], inputs.shape[3], inputs.device)
@@ -71,7 +71,7 @@ class FlatBranch(nn.Module):
 
 
 class ConvolutionalBranch(nn.Module):
-    """Strided convolutions down to a few pixels, then a perceptron of these: neighbours are read alike everywhere."""
+    """Strided convolutions down to a few pixels, then a perceptron: the same stencils read all parts of a grid."""
 
     def __init__(self, num_channels: int, outputs: int, config: DeepONetConfig) -> None:
         super().__init__()

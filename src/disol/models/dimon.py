@@ -1,7 +1,7 @@
 """DIMON: a DeepONet on a disc that every domain is mapped to (Yin et al., Nature Computational Science 2024).
 
-u_f(x) = Σₚ G_fp(shape) D_fp(data on the disc) T_p(w(x)) + b_f, with the map w of a domain to the disc, its shape as
-principal components of where points of the disc come from, and its data as the channels found there.
+u_f(x) = Σₚ G_fp(shape) D_fp(data on the disc) T_p(w(x)) + b_f, with w the map of a domain to the disc, its shape as
+principal components of where points of the disc come from, and its data as the channels at these points.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from disol.nn.disc_map import DiscMap, map_to_disc, walk_boundaries
 from disol.nn.known_domains import KnownDomains
 from disol.problems import Problem
 
-# What the principal components are those of: outlines as they are drawn for training, by a seed of their own.
+# The principal components are those of outlines drawn as for training, with a seed of their own.
 OUTLINES = 96
 OUTLINE_SEED = 20240912
 OUTLINE_GRID = Grid(32, 32)
@@ -34,10 +34,10 @@ GOLDEN_ANGLE = np.pi * (3 - 5**0.5)
 
 
 class Reading(NamedTuple):
-    """What DIMON knows of the cases of a batch.
+    """What DIMON reads from the cases of a batch.
 
     shape    principal components of the displacement, those along x and then those along y
-    data     channels but the domain, at the points of the disc
+    data     all channels but the domain, at the points of the disc
     places   of the pixels on the disc
     """
 
@@ -47,13 +47,13 @@ class Reading(NamedTuple):
 
 
 class DIMON(Network):
-    """A branch for the shape, one for the data, and a trunk of the place on the disc; all three are multiplied.
+    """A branch for the shape, one for the data, and a trunk for the place on the disc; all three are multiplied.
 
-    mean, components   of displacements, from outlines drawn by a fixed seed; components give values of variance 1
+    mean, components   of displacements, from outlines drawn with a fixed seed; components give values of variance 1
     """
 
-    compiles = False  # a linear system for each domain
-    precision = "float32"  # of the places on the disc, and of the basis there
+    compiles = False  # it solves a linear system for each domain
+    precision = "float32"  # for the places on the disc, and the basis there
 
     mean: Tensor
     components: Tensor
@@ -79,7 +79,7 @@ class DIMON(Network):
         domain = self.domain_of(inputs)
         reading = self.read(inputs, domain)
         coefficients = self.shape_branch(reading.shape) * self.data_branch(reading.data)
-        with torch.autocast(inputs.device.type, enabled=False):  # bfloat16 would not tell neighbouring pixels apart
+        with torch.autocast(inputs.device.type, enabled=False):  # bfloat16 would not distinguish neighbouring pixels
             basis = functional.gelu(self.trunk(reading.places.movedim(1, -1)))
         coefficients = coefficients.reshape(len(inputs), len(self.fields), -1)
         field = torch.einsum("bfp,bhwp->bfhw", coefficients, basis) + self.bias[:, None, None]
@@ -87,18 +87,18 @@ class DIMON(Network):
 
     @torch.no_grad()
     def accepts(self, domains: Bool[Tensor, "batch height width"]) -> Bool[Tensor, " batch"]:
-        """Tell which domains are of one part without holes."""
+        """Tell which domains are in one part without holes."""
         return torch.cat([walk_boundaries(some).is_whole for some in domains.split(WALKS_AT_ONCE)])  # type: ignore[no-untyped-call]
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator] # a linear system for each domain
+    @torch.compiler.disable  # type: ignore[untyped-decorator] # it solves a linear system for each domain
     @torch.no_grad()
     def read(
         self, inputs: Float[Tensor, "batch channel height width"], domain: Float[Tensor, "batch 1 height width"]
     ) -> Reading:
-        """Map the domains to the disc, and find out what is known there; one with a hole is refused."""
+        """Map the domains to the disc and read their shapes and data there; a domain with a hole is refused."""
         masks = domain[:, 0] > 0
         dtype = torch.promote_types(inputs.dtype, torch.float32)
-        # Nothing in these rows may depend on weights, buffers or autocast: they are kept.
+        # These rows are cached, so nothing in them may depend on weights, buffers or autocast.
         rows = self.known_domains.recall(masks, dtype, lambda cases: self.map_domains(masks[cases], cases, dtype))
         flat_places, flat_moved, numbers = rows.split([2 * masks[0].numel(), 2 * self.points, self.points], dim=1)  # type: ignore[no-untyped-call]
         places = flat_places.unflatten(1, (2, *masks.shape[1:])).to(inputs.dtype)
@@ -111,9 +111,10 @@ class DIMON(Network):
     def map_domains(
         self, masks: Bool[Tensor, "domain height width"], cases: list[int], dtype: torch.dtype
     ) -> Iterator[tuple[Bool[Tensor, "domain height width"], Float[Tensor, "domain number"]]]:
-        """Find places of pixels, displacements, and which pixels are nearest, which a float32 tells of 2²⁴ at most.
+        """Yield places of pixels, displacements, and numbers of nearest pixels, which float32 holds exactly up to 2²⁴.
 
-        In training symmetric versions follow, as these are to come: the solver, which takes longest, has done its work.
+        In training the symmetric versions follow, since augmentation will ask for them: they need no further solution,
+        which is what takes longest.
         """
         points = disc_points(self.points).to(masks.device)
         disc_map = map_to_disc(masks, cases)
@@ -137,7 +138,7 @@ def disc_points(count: int) -> Float[Tensor, "{count} 2"]:
 def find_displacements(
     disc_map: DiscMap, nearest: Tensor, points: Float[Tensor, "point 2"]
 ) -> Float[Tensor, "batch 2 point"]:
-    """x(w) − (1 + w)/2: from where, in the unit square, points of the disc come, beside the disc in its middle.
+    """x(w) − (1 + w)/2: where points of the disc come from, relative to the disc in the middle of the unit square.
 
     Within the nearest pixel the map is taken as linear.
     """
@@ -155,7 +156,7 @@ def find_displacements(
 
 @lru_cache(maxsize=8)
 def analyse_outlines(points: int, components: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean displacement of random outlines, and their principal components over standard deviations."""
+    """Return the mean displacement of random outlines, and principal components divided by standard deviations."""
     drawn = [draw_outline(np.random.default_rng([OUTLINE_SEED, index])) for index in range(OUTLINES)]
     masks = torch.from_numpy(np.stack([largest_part(outline.inside(OUTLINE_GRID)) for outline in drawn])).cpu()
     masks = masks[walk_boundaries(masks).is_whole]
@@ -165,7 +166,7 @@ def analyse_outlines(points: int, components: int) -> tuple[np.ndarray, np.ndarr
     bases = []
     for along in (0, 1):
         _, values, rows = np.linalg.svd(moved[:, along] - mean[along], full_matrices=False)
-        signs = np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(1)])  # a component and its negative are the same
+        signs = np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(1)])  # components are unique up to their sign
         deviations = values[:components] / np.sqrt(len(moved))
         bases.append((rows * signs[:, None])[:components].T / deviations)
     return mean.astype(np.float32), np.stack(bases).astype(np.float32)

@@ -1,6 +1,6 @@
 """Geo-FNO: an FNO on a latent square that domains are deformed into (Li et al., JMLR 2023).
 
-Fourier sums over the pixels of a domain, at their places on the latent square, lead to its uniform grid and back.
+Fourier sums over the pixels of a domain, at their places on the latent square, map to its uniform grid and back.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from disol.nn.activation import GELU
 from disol.nn.spectral import count_twice, find_frequencies
 from disol.problems import Problem
 
-OCTAVES = 4  # frequencies of the sines and cosines that the deformation knows of a point
+OCTAVES = 4  # frequencies of the sines and cosines of a point that the deformation reads
 
 
 class GeoFNO(Network):
@@ -69,7 +69,7 @@ class GeoFNO(Network):
     def find_waves(self, domain: Float[Tensor, "batch 1 height width"]) -> "Waves":
         """Return the Fourier modes of the latent square at the places of pixels, in float32.
 
-        A pixel is at its corner next to the origin, which is where a discrete Fourier transform has it.
+        The place of a pixel is its corner next to the origin, as in a discrete Fourier transform.
         """
         height, width = domain.shape[2:]
         with torch.autocast(domain.device.type, enabled=False):
@@ -112,7 +112,7 @@ class Waves(NamedTuple):
 class Deformation(nn.Module):
     """ξ = x + x φ(x): where a point of a domain lies on the latent square.
 
-    φ knows x, y, the angle and the distance from the centre of the domain, and sines and cosines of all four.
+    φ reads x, y, the angle and the distance from the centre of the domain, and sines and cosines of all four.
     """
 
     def __init__(self, width: int) -> None:
@@ -122,7 +122,7 @@ class Deformation(nn.Module):
     def forward(
         self, places: Float[Tensor, "2 height width"], domain: Float[Tensor, "batch 1 height width"]
     ) -> Float[Tensor, "batch 2 height width"]:
-        """Deform the places of pixels, of each domain in its own way."""
+        """Deform the places of the pixels, differently for each domain."""
         batch = len(domain)
         spread = places.expand(batch, -1, -1, -1)
         x, y = (spread - domain_mean(spread, domain)[:, :, None, None]).unbind(1)

@@ -1,4 +1,4 @@
-"""The graph neural operator: pixels of a domain hear their neighbours through a learned kernel (Li et al. 2020).
+"""The graph neural operator: messages between pixels of a domain, through a learned kernel (Li et al. 2020).
 
 v(x) ← σ(W v(x) + mean over neighbours y of κ(x, y, a(x), a(y)) v(y)), with the same κ and W in every round.
 """
@@ -20,16 +20,16 @@ from disol.problems import Problem
 if HAS_KERNELS:
     from disol.nn.fused_propagation import can_propagate, fused_propagation, number_nodes, pixels_at_once
 
-MEMORY = 2**31  # bytes that edges take at a time on a CPU, with what gradients need of them; of a GPU's an eighth
+MEMORY = 2**31  # bytes for the edges of one chunk and their gradients on a CPU; on a GPU, an eighth of its memory
 GOLDEN_ANGLE = torch.pi * (3 - 5**0.5)
 
 
 class Graph(NamedTuple):
-    """The pixels of the domains of a batch, and who hears whom.
+    """The pixels of the domains of a batch, and their neighbours.
 
-    nodes        places of the pixels, in the batch of grids laid out flat
-    neighbours   of each node, as numbers of nodes; its own where there is none
-    is_there     whether there is one
+    nodes        indices of the pixels in the flattened batch of grids
+    neighbours   of each node, as numbers of nodes; its own number where there is none
+    is_there     whether there is such a neighbour
     """
 
     nodes: Int[Tensor, " node"]
@@ -47,7 +47,7 @@ class GNO(Network):
     def __init__(self, config: GNOConfig, problem: Problem) -> None:
         super().__init__(config, problem)
         known = self.num_channels + 2
-        self.memory: int | None = None  # in place of that
+        self.memory: int | None = None  # in place of the limit of the device
         self.lift = nn.Linear(known, config.width)
         self.kernel = perceptron([2 * known, max(config.kernel_width // 2, 1), config.kernel_width])
         self.matrices = nn.Linear(config.kernel_width, config.width**2)
@@ -58,7 +58,8 @@ class GNO(Network):
     def forward(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
         """Map the channels to a pattern on the domain.
 
-        What does not fit into memory together is done some cases at a time, of which gradients compute all anew.
+        If a batch does not fit into memory, some cases are done at a time; without our kernels, gradients compute them
+        again.
         """
         domain = self.domain_of(inputs)
         if self.uses_kernels(inputs):
@@ -74,7 +75,7 @@ class GNO(Network):
         return project(torch.cat([checkpoint(self.predict, chunk, use_reentrant=False) for chunk in chunks]), domain)
 
     def uses_kernels(self, inputs: Float[Tensor, "batch channel height width"]) -> bool:
-        """Tell whether kernels of our own pass the messages, which never wait for the GPU."""
+        """Tell whether our own Triton kernels pass the messages, in which the host never waits for the GPU."""
         if not (HAS_KERNELS and inputs.is_cuda):
             return False
         kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else inputs.dtype
@@ -82,7 +83,7 @@ class GNO(Network):
         return kind in {torch.bfloat16, torch.float32} and is_small
 
     def edges_at_once(self, device: torch.device) -> int:
-        """Return how many edges may be in memory together, each with its kernel and what it carries in every round."""
+        """Return how many edges may be in memory together, each with its kernel and its message of every round."""
         config = self.config
         numbers = 2 * (self.num_channels + 2) + 4 * config.kernel_width + 2 * config.rounds * config.width
         return self.memory_on(device) // (4 * numbers)
@@ -94,7 +95,7 @@ class GNO(Network):
         return torch.cuda.get_device_properties(device).total_memory // 8 if device.type == "cuda" else MEMORY
 
     def predict(self, inputs: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch field height width"]:
-        """Propagate what is known of the cases over their graph, and read the pattern out at its nodes."""
+        """Propagate the channels of the cases over their graph, and read the pattern out at its nodes."""
         batch, _, height, width = inputs.shape
         domains, config = self.domain_of(inputs)[:, 0] > 0, self.config
         centres = pixel_centres(height, width, inputs.device).to(inputs.dtype)
@@ -103,7 +104,7 @@ class GNO(Network):
         if self.uses_kernels(inputs):
             nodes = number_nodes(domains, find_steps(height, width, config.radius, config.neighbours))
             pixels, layers = nodes.pixels, (self.lift, self.kernel, self.matrices, self.own)
-            # Features of all pixels are computed, and have to be finite.
+            # Features are computed at all pixels, and must be finite.
             known = torch.where(domains.reshape(-1, 1), known, 0)
             features = fused_propagation(known[pixels], nodes, *layers, config.rounds)
         else:
@@ -114,9 +115,9 @@ class GNO(Network):
         return field.reshape(batch, height, width, -1).permute(0, 3, 1, 2)
 
     def propagate(self, known: Float[Tensor, "node known"], graph: Graph) -> Float[Tensor, "node feature"]:
-        """Let the nodes hear their neighbours: all at once by the same hidden units of the kernel in every round.
+        """Pass messages between all nodes at once, with hidden units of the kernel that are computed once.
 
-        Where there are too many edges for that, some nodes at a time, which compute them anew.
+        If there are too many edges for that, do some nodes at a time, and compute their hidden units in every round.
         """
         at_once = max(self.edges_at_once(known.device) // graph.neighbours.shape[1], 1)
         pieces = [slice(first, first + at_once) for first in range(0, len(known), at_once)]
@@ -151,8 +152,8 @@ class GNO(Network):
     ) -> Float[Tensor, "row feature"]:
         """Mean of κ v over the neighbours of some nodes.
 
-        κ is linear in the last hidden units h of its perceptron, so that Σ κ v is a linear map of Σ h ⊗ v: no matrix is
-        made for any edge.
+        κ is linear in the last hidden units h of its perceptron, so Σ κ v is a linear map of Σ h ⊗ v: no edge needs a
+        matrix of its own.
         """
         is_there, width = graph.is_there[rows], features.shape[1]
         heard = features[graph.neighbours[rows]]
@@ -165,7 +166,7 @@ class GNO(Network):
 
 @torch.no_grad()
 def find_graph(domains: Bool[Tensor, "batch height width"], radius: float, most: int) -> Graph:
-    """Join each pixel of a domain with those within a radius; of more than `most` with that many, evenly spread."""
+    """Connect each pixel of a domain with those within a radius; if more than `most`, with as many, evenly spread."""
     batch, height, width = domains.shape
     flat = domains.flatten()
     nodes = flat.nonzero()[:, 0]
@@ -183,9 +184,9 @@ def find_graph(domains: Bool[Tensor, "batch height width"], radius: float, most:
 
 
 def find_steps(height: int, width: int, radius: float, most: int) -> Int[Tensor, "step 2"]:
-    """List steps in rows and columns to the pixels within a radius, the unit being the side of the square.
+    """List the steps, in rows and columns, to the pixels within a radius, in units of the side of the square.
 
-    Where there are more than `most`, they are the pixels nearest to the seeds of a sunflower, which lie evenly.
+    If there are more than `most`, take the pixels nearest to the seeds of a sunflower, which are evenly spread.
     """
     far_down, far_across = int(radius * height), int(radius * width)
     down, across = torch.meshgrid(

@@ -1,4 +1,4 @@
-"""One handle for a trained network: a shipped name, a folder, a checkpoint, what carries one, or any `nn.Module`."""
+"""One handle for a trained network: a shipped name, a folder, a checkpoint, an object with one, or an `nn.Module`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from disol.problems.table import find_problem
 
 @runtime_checkable
 class HasCheckpoint(Protocol):
-    """What carries a checkpoint, such as a surrogate."""
+    """An object with a checkpoint, such as a surrogate."""
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -38,12 +38,12 @@ def resolve(
 ) -> Checkpoint:
     """Return the checkpoint that a handle stands for.
 
-    handle        the name of a shipped model, the folder of a run, a `Checkpoint`, what has one as `.checkpoint`, or an
-                  `nn.Module` that maps the channels of a problem to its fields, which a trial shows
-    problem       must be the one it was trained on, if given; a module of one's own needs it
-    model         of a folder that holds a network of one's own, see `load_checkpoint`
-    conventions   of a module; everything else knows its own
-    resolution    of a module: pixels along a side of the grids it is used on, or several; the problem's own unless
+    handle        the name of a shipped model, the folder of a run, a `Checkpoint`, an object with one as `.checkpoint`,
+                  or an `nn.Module` that maps the channels of a problem to its fields, which a trial checks
+    problem       must be the one it was trained on, if given; required for a module of your own
+    model         for a folder that holds a network of your own, see `load_checkpoint`
+    conventions   for a module; everything else stores its own
+    resolution    for a module: pixels along a side of the grids it is used on, or several; the problem's own unless
                   given
     """
     if isinstance(handle, str | Path):

@@ -1,4 +1,4 @@
-"""The errors that a shipped model says it has: of each test in its `metrics.json`, at each time."""
+"""The errors that a shipped model lists in its `metrics.json`, for each test and each time."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ def frames_of(test: dict[str, Any]) -> list[tuple[float | None, dict[str, Any]]]
 
 
 def headline(test: dict[str, Any], metric: str = "rel_l2", statistic: str = "mean") -> float | None:
-    """Return one number for a test: of a transient problem the mean over the times of training."""
+    """Return one number for a test; for a transient problem, the mean over the times of training."""
     found = [metrics[metric][statistic] for _, metrics in headline_frames(test)]
     return None if None in found else sum(found) / len(found)
 
 
 def headline_times(test: dict[str, Any]) -> list[float]:
-    """Return the times that the headline of a test is the mean over; a steady problem has none."""
+    """Return the times over which the headline of a test is the mean; a steady problem has none."""
     return [time for time, _ in headline_frames(test) if time is not None]
 
 

@@ -14,7 +14,7 @@ def list_pretrained() -> list[str]:
 
 
 def is_shipped(model: object) -> bool:
-    """Tell whether a model is asked for by the name of one that comes with the package."""
+    """Tell whether a model is given by the name of one that comes with the package."""
     return isinstance(model, str) and model in list_pretrained()
 
 

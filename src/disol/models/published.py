@@ -1,4 +1,4 @@
-"""Reading the weights that the paper's authors released into our modules."""
+"""Import of the weights released by the paper's authors into our modules."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from disol.models.torch_files import read_torch_file
 from disol.problems import PROBLEMS, Problem
 from disol.problems.table import find_problem
 
-MOST_BYTES = 2**28  # of a file of weights; theirs have a few megabytes, and as many for their optimizer
+MOST_BYTES = 2**28  # of a file of weights; theirs have a few megabytes, and as many again for the optimiser
 # Their settings and ours, where both are plain numbers, by the part of the network they belong to.
 _SETTINGS = {
     "every": {"base_ch": "width", "depth": "depth", "mlp_hidden": "head_width", "mlp_layers": "head_layers"},
@@ -33,7 +33,7 @@ _RENAMED = (
     (r"fusion\.phys_stem\.", "local_operator.fusion.physics."),
     (r"fusion\.film\.mlp\.", "local_operator.fusion.modulation.coefficients."),
     (r"fusion\.fuse_pw\.", "local_operator.fusion.merge."),
-    # Without the split, how the mixing block is called is not known from released weights.
+    # The released weights do not show how the mixing block is called without the split.
     (r"fusion\.(?:\w+\.)?pw1\.", "local_operator.mixing.expand."),
     (r"fusion\.(?:\w+\.)?norm\.", "local_operator.mixing.norm."),
     (r"fusion\.(?:\w+\.)?gate\.pw\.", "local_operator.mixing.gate."),
@@ -82,7 +82,7 @@ def _read_weights(source: Path) -> dict[str, torch.Tensor]:
     content = read_regular(source, MOST_BYTES)
     try:
         stored = safetensors.torch.load(content) if source.suffix == ".safetensors" else read_torch_file(content)
-    except Exception as error:  # safetensors has many kinds of them
+    except Exception as error:  # safetensors raises errors of many kinds
         raise DisolError(f"{source} cannot be read as weights: {listed([str(error)])}. Download it again.") from error
     weights = stored.get("model_state_dict", stored) if isinstance(stored, dict) else None
     if not isinstance(weights, dict) or not weights or not all(map(_is_weight, weights.items())):
@@ -162,7 +162,7 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 
 def _published_settings(model: DiSOL) -> dict[str, Any]:
-    """Say by the authors' names what a model is."""
+    """Return the settings of a model under the authors' names."""
     config = model.config
     parts = {
         "every": True,

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_
 
 from disol.errors import DisolError, shown
 
-LARGEST = 10**9  # whole number that a setting can be, unless it has a limit of its own
-MOST_COMPONENTS = 64  # fewer than there are outlines to find them from
-# Of the networks of the package: far beyond what is of use, and far below what an altered file could ask for.
+LARGEST = 10**9  # whole number of a setting that has no limit of its own
+MOST_COMPONENTS = 64  # fewer than the outlines that they are computed from
+# Limits for the networks of the package: far beyond useful sizes, and far below what an altered file could ask for.
 LARGEST_NETWORK = {
     "width": 1024,
     "depth": 10,
@@ -46,9 +46,9 @@ LARGEST_NETWORK = {
 class ModelConfig(ABC):
     """What the settings of every network share.
 
-    A setting is a bool, a number, a text, one of several texts, or a tuple of numbers. A whole number counts something:
-    it is at least 1, or its own smallest, and at most a billion, or its own largest. Another number is finite, and at
-    least its own smallest if it has one.
+    A setting is a bool, a number, a text, one of several texts, or a tuple of numbers. Whole numbers are counts: from
+    1, or what `smallest` gives, to a billion, or what `largest` gives. Other numbers are finite, and not below what
+    `smallest` gives, if anything.
     """
 
     smallest: ClassVar[Mapping[str, int | float]] = {}
@@ -61,7 +61,7 @@ class ModelConfig(ABC):
 
     @property
     def size_settings(self) -> tuple[str, ...]:
-        """Name the settings that a network grows with: the one to change for another size, then those for the rest."""
+        """Settings that determine the size of a network: the one to change first, then those for finer steps."""
         return ("width",) if "width" in self.names() else ()
 
     @classmethod
@@ -103,7 +103,7 @@ class ModelConfig(ABC):
 def check_setting(name: str, value: Any, kind: Any, smallest: int | float | None = None, largest: int = LARGEST) -> Any:
     """Require that a setting is of its kind, and a number not below `smallest`; return it, a list as a tuple.
 
-    largest   of a whole number
+    largest   limit of whole numbers
     """
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
@@ -145,13 +145,13 @@ class DiSOLConfig(ModelConfig):
     physics_width       channels of the physics branch
     film_width          hidden units between geometry features and modulation
     expansion           of the channel mixing before the stem
-    gated_skips         skips with a gate, counted from the deepest
+    gated_skips         number of skips with a gate, counted from the deepest
     mask_skip_routing   multiply each skip by the domain at its scale
     downsampling        "pool" or "strided"
     level_mixing        gated channel mixing at every encoder level
     level_expansion     of that mixing
-    coarse_sweeps       times the second stencil of the coarsest scale acts, with the same weights
-    attention           weigh the pixels before the head
+    coarse_sweeps       how often the second stencil of the coarsest scale is applied, with the same weights
+    attention           whether to weigh the pixels before the head
     attention_kernel    pixels along a side of the attention stencil
     head_width          hidden channels of the pointwise head
     head_layers         layers of the pointwise head, the output included
@@ -181,13 +181,15 @@ class DiSOLConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gated_skips > self.depth - 1:
-            raise DisolError(f"gated_skips must be at most depth - 1 = {self.depth - 1}, got {self.gated_skips}.")
+            raise DisolError(
+                f"gated_skips must be at most depth - 1 = {self.depth - 1}, got {self.gated_skips}. Set both."
+            )
         if self.attention_kernel % 2 == 0:
             raise DisolError(f"attention_kernel must be odd, got {self.attention_kernel}.")
 
     @classmethod
     def for_problem(cls, problem: str) -> "DiSOLConfig":
-        """Return the published settings for a problem; those of Poisson for a problem of one's own."""
+        """Return the published settings for a problem; those of Poisson for a problem of your own."""
         return PUBLISHED_CONFIGS.get(_family(problem), DiSOLConfig())
 
     @property
@@ -197,7 +199,7 @@ class DiSOLConfig(ModelConfig):
 
 
 def _family(problem: str) -> str:
-    """Return under which name a problem has published settings: one network serves both Péclet numbers."""
+    """Return the name under which a problem has published settings: one network serves both Péclet numbers."""
     return problem.removesuffix("-low").removesuffix("-high")
 
 
@@ -211,7 +213,7 @@ PUBLISHED_CONFIGS = {
 
 @dataclass(frozen=True, repr=False)
 class UNetConfig(ModelConfig):
-    """Settings of the U-Net, which mean what they mean for DiSOL."""
+    """Settings of the U-Net, with the same meaning as for DiSOL."""
 
     width: int = 8
     depth: int = 4
@@ -251,7 +253,7 @@ class FNOConfig(ModelConfig):
 
     @classmethod
     def for_problem(cls, problem: str) -> "FNOConfig":
-        """Return the settings with the parameters of the paper's FNO; for heat, with those of its DiSOL."""
+        """Return settings with the parameter count of the paper's FNO; for heat, with that of its DiSOL."""
         sizes = {"advection-diffusion": (32, 8), "elasticity": (64, 16), "heat": (38, 8)}
         width, modes = sizes.get(_family(problem), (16, 8))
         return FNOConfig(width, modes)
@@ -289,7 +291,7 @@ class DeepONetConfig(ModelConfig):
 
     @classmethod
     def for_problem(cls, problem: str) -> "DeepONetConfig":
-        """Return the settings with the parameters of the paper's DeepONet; for heat, with those of its DiSOL."""
+        """Return settings with the parameter count of the paper's DeepONet; for heat, with that of its DiSOL."""
         sizes = {"advection-diffusion": (13, 44), "elasticity": (91, 170), "heat": (9, 48)}
         if _family(problem) not in sizes:
             return DeepONetConfig()
@@ -331,7 +333,7 @@ class GeoFNOConfig(ModelConfig):
 
     @classmethod
     def for_problem(cls, problem: str) -> "GeoFNOConfig":
-        """Return the settings with the parameters of the paper's Geo-FNO, else with those of its DiSOL."""
+        """Return settings with the parameter count of the paper's Geo-FNO, else with that of its DiSOL."""
         sizes = {"advection-diffusion": (28, 8), "elasticity": (54, 16), "heat": (34, 8)}
         width, modes = sizes.get(_family(problem), (16, 8))
         return GeoFNOConfig(width, modes)
@@ -348,9 +350,9 @@ class GNOConfig(ModelConfig):
 
     width          features of a pixel
     kernel_width   units of the last hidden layer of the kernel; the one before has half as many
-    rounds         times that pixels hear their neighbours, with the same weights
-    radius         how far, in sides of the square
-    neighbours     most neighbours of a pixel: of more within the radius so many, evenly spread
+    rounds         rounds of messages between neighbours, with the same weights
+    radius         largest distance of a neighbour, in sides of the square
+    neighbours     most neighbours of a pixel; if more are within the radius, this many, evenly spread
     head_width     hidden units of the pointwise head
     """
 
@@ -366,7 +368,7 @@ class GNOConfig(ModelConfig):
 
     @classmethod
     def for_problem(cls, problem: str) -> "GNOConfig":
-        """Return the settings with the parameters of the paper's GNO, else with those of its DiSOL."""
+        """Return settings with the parameter count of the paper's GNO, else with that of its DiSOL."""
         sizes = {"advection-diffusion": (96, 54), "elasticity": (256, 112), "heat": (96, 77)}
         width, kernel_width = sizes.get(_family(problem), (48, 51))
         return GNOConfig(width, kernel_width)
@@ -383,7 +385,7 @@ class DIMONConfig(ModelConfig):
 
     width           hidden units of both branches
     branch_layers   layers of each branch, the output included
-    points          of the disc, at which data and displacements are taken
+    points          points of the disc at which data and displacements are sampled
     components      principal components of a displacement, along x and along y
     basis           basis functions
     trunk_width     hidden units of the trunk
@@ -408,7 +410,7 @@ class DIMONConfig(ModelConfig):
 
     @classmethod
     def for_problem(cls, problem: str) -> "DIMONConfig":
-        """Return the settings with the parameters of the paper's DIMON, else with those of its DiSOL."""
+        """Return settings with the parameter count of the paper's DIMON, else with that of its DiSOL."""
         widths = {"advection-diffusion": 418, "elasticity": 1637, "heat": 379}
         return DIMONConfig(widths.get(_family(problem), 154))
 

@@ -1,21 +1,20 @@
-"""The table of models, and building one: by its name, or a network of one's own. Nothing here imports torch in advance.
+"""The table of models, and how to build one, or a network of your own. Torch is imported only when it is needed.
 
-A network of one's own is an `nn.Module` class, called as `MyNetwork(num_channels, num_fields, **settings)`, an object
+A network of your own is an `nn.Module` class, called as `MyNetwork(num_channels, num_fields, **settings)`, an object
 of one, or the text "package.module:Name" of either. Such a text is imported when a user passes it, never because a file
-says so.
+contains it.
 """
 
 import inspect
-import re
 import sys
 from bisect import bisect_right
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from disol._lazy import import_own, names_own
 from disol.errors import DisolError, shown
 from disol.models.settings import (
     LARGEST,
@@ -50,7 +49,7 @@ class Architecture:
     @property
     def network(self) -> "type[disol.models.base.Network]":
         """The class of the network."""
-        return _import(self.where) if isinstance(self.where, str) else self.where
+        return import_own("model", self.where) if isinstance(self.where, str) else self.where
 
     def __repr__(self) -> str:
         where = self.where if isinstance(self.where, str) else _name_class(self.where)
@@ -67,7 +66,7 @@ MODELS: dict[str, Architecture] = {
     "gno": Architecture(GNOConfig, "disol.models.gno:GNO"),
     "dimon": Architecture(DIMONConfig, "disol.models.dimon:DIMON"),
 }
-MOST_MISSED = 0.1  # of a number of parameters that is asked for
+MOST_MISSED = 0.1  # share of a requested number of parameters by which a network may miss it
 
 
 def list_models() -> tuple[str, ...]:
@@ -83,11 +82,11 @@ def find_model(name: str) -> Architecture:
 def create_model(
     name: str, problem: "str | Problem", *, parameters: float | None = None, **settings: Any
 ) -> "disol.models.base.Network":
-    """Build a model of the table for a problem, at its published size but for the settings given.
+    """Build a model of the table for a problem, at its published size except for the settings given.
 
-    parameters   about how many it shall have: what settings give the size is found by `find_settings`
+    parameters   about how many it should have; `find_settings` chooses the settings that determine the size
 
-    The weights are random: set them by `torch.manual_seed`.
+    The weights are random; they depend on `torch.manual_seed`.
     """
     equation = find_problem(problem)
     architecture = find_model(name)
@@ -99,12 +98,13 @@ def create_model(
 
 
 def find_settings(name: str, problem: "str | Problem", parameters: float, **settings: Any) -> ModelConfig:
-    """Find settings with which a model has so many parameters, within 10 %; a complex weight counts once.
+    """Find settings that give a model a number of parameters, within 10 %; a complex weight counts once.
 
-    Its width changes first and, where a step of it is too long, what else it grows with; the settings given stay.
+    The width is changed first and, where its steps are too coarse, the other settings that determine the size; settings
+    that are given are kept.
     """
     equation, architecture = find_problem(problem), find_model(name)
-    budget = import_module("disol._checks").positive_number("parameters", parameters)  # names are known without NumPy
+    budget = import_module("disol._checks").positive_number("parameters", parameters)  # listing models needs no NumPy
     torch, network = import_module("torch"), architecture.network
 
     def size(config: ModelConfig) -> int:
@@ -134,9 +134,9 @@ def build_network(
     settings: Mapping[str, Any],
     seed: int,
 ) -> "torch.nn.Module":
-    """Build a model of the table, or a network of one's own, for a problem; its weights depend on the seed alone.
+    """Build a model of the table, or a network of your own, for a problem; its weights depend on the seed alone.
 
-    An object is copied and keeps the weights that it has.
+    An object is copied and keeps its weights.
     """
     equation = find_problem(problem)
     check_model(model, equation, settings)
@@ -180,7 +180,7 @@ def check_model(
 
 
 def describe_model(model: "str | type[torch.nn.Module] | torch.nn.Module") -> str:
-    """Return the name of a model in the table; of a network of one's own "package.module:Name" of its class."""
+    """Return the name of a model in the table; for a network of your own, "package.module:Name" of its class."""
     cls = model if isinstance(model, type) else type(model)
     text = model if isinstance(model, str) else _name_class(cls)
     return next((name for name, known in MODELS.items() if known.where in (cls, text)), text)
@@ -202,11 +202,11 @@ def count_real_numbers(network: "torch.nn.Module") -> int:
 
 
 def _find_own(model: Any) -> Any:
-    """Return a network of one's own as a class or an object; a model of the table by its name."""
+    """Return a network of your own as a class or an object; a model of the table by its name."""
     if isinstance(model, str):
-        if ":" not in model:
+        if not names_own(model):
             return model
-        model = _import(model)
+        model = import_own("model", model)
     torch = sys.modules.get("torch")  # without it there are no networks
     cls: Any = model if isinstance(model, type) else type(model)
     if torch is None or not issubclass(cls, torch.nn.Module):
@@ -218,29 +218,12 @@ def _find_own(model: Any) -> Any:
     return name if isinstance(model, type) and name in MODELS else model
 
 
-def _import(text: str) -> Any:
-    """Import what "package.module:Name" says."""
-    if not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", text):
-        raise DisolError(f"A network of one's own is written 'package.module:Name', got {text!r}.")
-    module, _, name = text.partition(":")
-    try:
-        imported = import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # it is there, but lacks another module
-            raise
-        raise DisolError(f"Unknown model {text!r}: there is no module {error.name!r}.") from None
-    try:
-        return reduce(getattr, name.split("."), imported)
-    except AttributeError:
-        raise DisolError(f"Unknown model {text!r}: {module} has no {name!r}.") from None
-
-
 def _name_class(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _as_tuples(value: Any) -> Any:
-    """Return settings as they are after being stored, and their lists as tuples: a class sees the same when loaded."""
+    """Return settings with lists as tuples, so that a class gets the same values when built and when loaded."""
     if isinstance(value, Mapping):
         return {key: _as_tuples(item) for key, item in value.items()}
     return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value

@@ -1,7 +1,7 @@
-"""Reading what `torch.save` wrote: tensors, plain containers, numbers and texts. Nothing in such a file is run.
+"""Reading what `torch.save` wrote: tensors, plain containers, numbers and texts. No code in such a file is run.
 
 torch's own reader for weights calls a few functions with whatever arguments a file gives: `bytearray(10**10)` takes all
-memory. Here a file is checked before anything is made of it, and what is made is never larger than the file.
+memory. Here a file is checked before anything is built from it, and the result is never larger than the file.
 """
 
 import io
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from disol.errors import listed
 
-# What torch writes; any other step of a pickle is refused.
+# The opcodes that torch writes; any other is refused.
 _STEPS = {
     *("PROTO", "STOP", "MARK", "GLOBAL", "REDUCE", "BUILD", "BINPERSID"),
     *("NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"),
@@ -39,8 +39,8 @@ _STORAGES = {
     "ComplexFloat": torch.complex64,
     "ComplexDouble": torch.complex128,
 }
-_MOST_VALUES = 2**18  # in all containers; what is repeated counts as often
-_DEEPEST = 50  # containers in containers
+_MOST_VALUES = 2**18  # in all containers; repeated ones count every time
+_DEEPEST = 50  # levels of nested containers
 
 
 class _Storage(NamedTuple):
@@ -52,7 +52,7 @@ class _Storage(NamedTuple):
 
 
 class _View(NamedTuple):
-    """A tensor: which numbers of a storage it shows."""
+    """A tensor, as a view of a storage."""
 
     storage: _Storage
     offset: int
@@ -62,13 +62,13 @@ class _View(NamedTuple):
 
 
 class _Dictionary(dict[Any, Any]):
-    """In place of an `OrderedDict`; what torch notes about the versions of layers is left out."""
+    """Replacement of an `OrderedDict`, without torch's notes about the versions of layers."""
 
     def __setstate__(self, state: object) -> None:
-        """Forget the notes."""
+        """Drop the notes."""
 
 
-# What a file may name, and what stands for it here. Numbers of the newest kinds lie in storages of bytes.
+# The names that a file may use, and their replacements. Numbers of the newest dtypes are in storages of bytes.
 _KNOWN: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): _Dictionary,
     ("torch", "Size"): tuple,
@@ -83,7 +83,7 @@ _KNOWN: dict[tuple[str, str], Any] = {
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands for a name, of the few that are known."""
+        """Return the replacement of a name, if it is among the few that are known."""
         if (module, name) not in _KNOWN:
             raise pickle.UnpicklingError(f"{module}.{name} is no tensor")
         return _KNOWN[module, name]
@@ -104,7 +104,7 @@ def read_torch_file(content: bytes) -> Any:
 
 
 class _Reader:
-    """An archive of torch, and what has been read of it."""
+    """An archive of torch, and what has been read from it."""
 
     def __init__(self, archive: zipfile.ZipFile, num_bytes: int) -> None:
         records = archive.infolist()
@@ -121,10 +121,10 @@ class _Reader:
         """Check the pickle, then make what it describes."""
         names = set(self.archive.namelist())
         if f"{self.root}byteorder" in names and self._record("byteorder").decode() != sys.byteorder:
-            raise pickle.UnpicklingError("another kind of processor wrote it")
+            raise pickle.UnpicklingError("it was written in another byte order")
         pickled = self._record("data.pkl")
         for step, argument, _ in pickletools.genops(pickled):
-            # Python keeps a table that is as long as the largest place in it.
+            # Python's memo table is as long as the largest index into it.
             if step.name not in _STEPS or (step.name == "LONG_BINPUT" and int(argument or 0) > len(pickled)):
                 raise pickle.UnpicklingError(f"torch writes no such {step.name}")
         return self._make(_Unpickler(io.BytesIO(pickled)).load(), depth=0)
@@ -133,7 +133,7 @@ class _Reader:
         return self.archive.read(self.root + name)
 
     def _make(self, value: Any, depth: int) -> Any:
-        """Copy containers, with tensors in the places of views."""
+        """Copy containers, with views replaced by tensors."""
         self.num_values += 1
         if self.num_values > _MOST_VALUES or depth > _DEEPEST:
             raise pickle.UnpicklingError("it holds too many values")
@@ -153,7 +153,7 @@ class _Reader:
         if storage not in self.storages:
             record = bytearray(self._record(storage.record))
             if storage.length * storage.dtype.itemsize != len(record):
-                raise pickle.UnpicklingError(f"{storage.record} has not the size of its tensors")
+                raise pickle.UnpicklingError(f"{storage.record} does not have the size of its tensors")
             empty = torch.empty(0, dtype=storage.dtype)
             self.storages[storage] = torch.frombuffer(record, dtype=storage.dtype) if record else empty
         numbers = self.storages[storage].view(view.dtype)

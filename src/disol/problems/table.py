@@ -1,10 +1,11 @@
-"""The table of problems, and finding problems and conventions by name."""
+"""The table of problems, and looking up problems and conventions by name."""
 
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from disol._lazy import import_own, names_own
 from disol.errors import DisolError, shown
 from disol.problems.conventions import CONVENTIONS, PAPER, PHYSICAL, Conventions
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     PROBLEMS: dict[str, Problem]
 
-# Where each problem is: its name is looked up here before it is imported, which takes NumPy.
+# The module of each problem: names are checked here before anything is imported, which needs NumPy.
 _WHERE = {
     "poisson": "scalar:POISSON",
     "advection-diffusion-low": "scalar:ADVECTION_DIFFUSION_LOW",
@@ -26,7 +27,7 @@ Value = TypeVar("Value")
 
 
 def __getattr__(name: str) -> object:
-    """Import the problems when `PROBLEMS`, a plain dict of them by their names, is first asked for."""
+    """Import the problems when `PROBLEMS`, a plain dict by name, is first used."""
     if name != "PROBLEMS":
         raise AttributeError(f"{__name__} has no {name!r}.")
     places = {known: where.split(":") for known, where in _WHERE.items()}
@@ -36,29 +37,38 @@ def __getattr__(name: str) -> object:
 
 
 def find(kind: str, name: object, table: Mapping[str, Value]) -> Value:
-    """Look a name up, or list the known ones."""
+    """Look up a name in a table; the error lists the known names."""
     if not isinstance(name, str) or name not in table:
         raise DisolError(f"Unknown {kind} {shown(name)}. Use one of {', '.join(table)}.")
     return table[name]
 
 
 def find_problem(problem: "str | Problem") -> "Problem":
-    """Return a problem by its name; a problem of one's own is returned as it is."""
-    if not isinstance(problem, str) and isinstance(problem, import_module("disol.problems.problem").Problem):
-        return problem
+    """Return a problem by its name, or by "package.module:NAME" of one of your own; a `Problem` is returned as it is.
+
+    Such a text is imported when a user passes it, never because a file contains it.
+    """
+    found: Any = import_own("problem", problem) if names_own(problem) else problem
+    if not isinstance(found, str) and isinstance(found, import_module("disol.problems.problem").Problem):
+        return found
+    if names_own(problem):
+        raise DisolError(f"{problem} must be a value of a class derived from disol.Problem, got {shown(found)}.")
     check_problem(problem)
     return sys.modules[__name__].PROBLEMS[problem]
 
 
 def check_problem(name: object) -> None:
-    """Require the name of a problem, without importing any."""
-    find("problem", name, globals().get("PROBLEMS", _WHERE))
+    """Require a problem, by its name or as "package.module:NAME"; those of the package are not imported for it."""
+    if names_own(name):
+        find_problem(name)
+    else:
+        find("problem", name, globals().get("PROBLEMS", _WHERE))
 
 
 def find_conventions(name: str | Conventions | None, problem: "Problem") -> Conventions:
-    """Return conventions by their name, if a problem can be discretised by them.
+    """Return conventions by name, and require that a problem can be discretised with them.
 
-    Unless they are named, a problem that has a form is solved on its true boundary, and any other on pixels.
+    By default, a problem that has a form is solved on its true boundary, and any other on pixels.
     """
     if name is None:
         return PHYSICAL if problem.has_form else PAPER

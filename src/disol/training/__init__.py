@@ -1,6 +1,6 @@
 """Training: settings, data augmentation, losses, the loop, and whole runs that can be interrupted and resumed.
 
-Names are imported on first use, so that arguments are checked before torch, which takes seconds.
+Names are imported on first use, so that arguments are checked before torch is imported, which takes seconds.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Data augmentation by what leaves an equation as it is: turning, mirroring and moving a case with its solution."""
+"""Data augmentation by the symmetries of an equation: rotating, mirroring and moving a case with its solution."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from disol.problems.problem import Problem, component_of
 from disol.solvers import DiscreteOperator
 
 _ROUNDING = 1e-10  # relative
-_PIXELS = ("inputs", "target", "domain")  # of a batch; zero or constant outside the domain
+_PIXELS = ("inputs", "target", "domain")  # arrays of a batch that are moved; zero or constant outside the domain
 
 
 class Channel(NamedTuple):
-    """How a channel turns and is mirrored.
+    """How a channel is rotated and mirrored.
 
     component     of the vector it belongs to, "x" or "y"; None for a scalar
-    is_directed   changes its sign with that component; a marker does not
+    is_directed   it changes sign with that component, which markers do not
     """
 
     name: str
@@ -34,7 +34,7 @@ class Channel(NamedTuple):
 
     @property
     def across(self) -> str:
-        """Name of the same channel for the other component."""
+        """Name of the corresponding channel of the other component."""
         return {"x": f"{self.name[:-1]}y", "y": f"{self.name[:-1]}x", None: self.name}[self.component]
 
 
@@ -46,39 +46,39 @@ class Element(NamedTuple):
     sign_y: int
 
     def pixels(self, size: int) -> Int[Tensor, " pixel"]:
-        """Return from where each pixel of the moved grid is taken."""
+        """Return, for each pixel of the moved grid, which pixel it is taken from."""
         return self._moved(torch.arange(size * size).reshape(size, size)).flatten()
 
     @property
     def is_rotation(self) -> bool:
-        """Tell a rotation from a reflection."""
+        """Tell whether it is a rotation, not a reflection."""
         return self.transposed == (self.sign_x != self.sign_y)
 
     @property
     def inverse(self) -> "Element":
-        """What undoes it."""
+        """The element that undoes it."""
         return Element(True, self.sign_y, self.sign_x) if self.transposed else self
 
     def turn(
         self, stacked: Float[Tensor, "case channel height width"], channels: Sequence[Channel]
     ) -> Float[Tensor, "case channel rows columns"]:
-        """Move stacked channels on a grid of any sides."""
+        """Apply it to stacked channels on a grid of any height and width."""
         turned, signs = self._moved(stacked[:, self.order(channels)]), self.signs(channels)
         return turned if min(signs) > 0 else turned * turned.new_tensor(signs)[:, None, None]
 
     def _moved(self, grids: Shaped[Tensor, "*stack height width"]) -> Shaped[Tensor, "*stack rows columns"]:
-        """Move the last two axes."""
+        """Apply it to the last two axes."""
         turned = grids.transpose(-2, -1) if self.transposed else grids
         axes = [axis for axis, sign in ((-2, self.sign_y), (-1, self.sign_x)) if sign < 0]
-        return turned.flip(axes) if axes else turned  # ONNX has no name for flipping nothing
+        return turned.flip(axes) if axes else turned  # ONNX cannot express a flip along no axis
 
     def order(self, channels: Sequence[Channel]) -> list[int]:
-        """Return from where each channel is taken: x and y components exchange places."""
+        """Return which channel each one is taken from: a transposition swaps x and y components."""
         names = [channel.name for channel in channels]
         return [names.index(channel.across if self.transposed else channel.name) for channel in channels]
 
     def signs(self, channels: Sequence[Channel]) -> list[float]:
-        """Return the sign of each channel once it has its place."""
+        """Return the sign of each channel, in their new order."""
         sign = {"x": float(self.sign_x), "y": float(self.sign_y), None: 1.0}
         return [sign[channel.component] if channel.is_directed else 1.0 for channel in channels]
 
@@ -88,9 +88,9 @@ SQUARE_GROUP = tuple(Element(transposed, *signs) for transposed in (False, True)
 
 
 def find_symmetries(problem: Problem, conventions: Conventions) -> tuple[Element, ...]:
-    """List the symmetries of a problem: those of its element matrix, if its loads turn as their kinds say.
+    """List the symmetries of a problem: those of its element matrix, given that its loads transform as their kinds say.
 
-    A fixed velocity leaves those that it has itself.
+    A fixed velocity leaves only its own symmetries.
     """
     if not problem.is_homogeneous:
         return (IDENTITY,)
@@ -112,24 +112,24 @@ def _keeps(problem: Problem, conventions: Conventions, element: Element) -> bool
 
 
 def input_channels(problem: Problem) -> list[Channel]:
-    """Say how the channels of a problem turn."""
+    """Describe how the input channels of a problem are rotated and mirrored."""
     return [Channel(term.channel, term.component, term.kind.is_directed) for term in problem.terms]
 
 
 def field_channels(problem: Problem) -> list[Channel]:
-    """Say how its fields turn."""
+    """Describe how the fields of a problem are rotated and mirrored."""
     components = {name: component_of(name) for name in problem.fields}
     return [Channel(name, component, component is not None) for name, component in components.items()]
 
 
 def find_domain(problem: Problem) -> int:
-    """Return which of the channels of a problem is its domain."""
+    """Return the position of the domain among the channels of a problem."""
     return next(position for position, term in enumerate(problem.terms) if term.kind is DOMAIN)
 
 
 @dataclass(frozen=True)
 class Moves:
-    """From where pixels and channels are taken, and their signs, for each element of a group."""
+    """Tables for each element of a group: where each pixel and channel is taken from, and its sign."""
 
     pixels: Int[Tensor, "element pixel"]
     order: Int[Tensor, "element channel"]
@@ -172,7 +172,7 @@ class Symmetries:
         device: str | torch.device,
         elements: Sequence[Element] | None = None,
     ) -> "Symmetries":
-        """Tabulate symmetries for grids of `size` pixels along a side: all that the problem has, unless given."""
+        """Tabulate the symmetries given, or all those of the problem, for grids of `size` pixels along a side."""
         found = find_symmetries(problem, conventions) if elements is None else tuple(elements)
         place = torch.device(device)
         return cls(
@@ -195,7 +195,7 @@ class Symmetries:
         moved = {**batch, "inputs": inputs, "domain": inputs.narrow(1, self.domain_position, 1).bool()}
         if not self.normalisation.per_component:
             return {**moved, "target": self.target.move(batch["target"], elements)}
-        # Signs change what a pattern is above that of U = 0.
+        # Signs apply to the deviation of a pattern from that of U = 0.
         moved["amplitude"] = batch["amplitude"].gather(1, self.target.order[elements])
         deviation = batch["target"] - self._pattern_at_rest(batch)
         return {**moved, "target": self.target.move(deviation, elements) + self._pattern_at_rest(moved)}
@@ -207,7 +207,7 @@ class Symmetries:
 
 
 def translate(batch: Batch, draws: Float[Tensor, "case 2"]) -> Batch:
-    """Move every case to one of the places where its domain is on the grid: two numbers from 0 to 1 choose which."""
+    """Move every case to a place where its domain fits on the grid, chosen by two numbers from 0 to 1."""
     domain = batch["domain"][:, 0]
     rows = _lines_taken(domain.any(2), draws[:, 0])
     columns = _lines_taken(domain.any(1), draws[:, 1])
@@ -221,7 +221,7 @@ def translate(batch: Batch, draws: Float[Tensor, "case 2"]) -> Batch:
 
 
 def _lines_taken(occupied: Bool[Tensor, "case line"], draws: Float[Tensor, " case"]) -> Int[Tensor, "case line"]:
-    """Return from which row or column each of the moved grid is taken; empty ones come back on the other side."""
+    """Return the row or column that each one of the moved grid is taken from; empty ones wrap around."""
     size = occupied.shape[1]
     first = occupied.int().argmax(1)
     last = size - 1 - occupied.flip(1).int().argmax(1)

@@ -1,4 +1,4 @@
-"""Which cases are seen when: the batches of an epoch as a function of (seed, epoch) alone."""
+"""The order of training cases: the batches of an epoch as a function of (seed, epoch) alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from disol.training.augmentation import Symmetries, translate
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """The cases of each batch; for each its frame, a symmetry and, if cases move, a place on the grid."""
+    """The cases of each batch, each with its frame, a symmetry and, if cases are moved, a place on the grid."""
 
     indices: Int[Tensor, "batch case"]
     frames: Int[Tensor, "batch case"]
@@ -22,7 +22,7 @@ class EpochPlan:
     places: Float[Tensor, "batch case 2"] | None = None
 
     def batches(self, cases: DeviceCases, symmetries: Symmetries, own: slice = slice(None)) -> Iterator[Batch]:
-        """Stack one batch after the other; of each the places that are one's own, as one of several processes."""
+        """Stack one batch after another; of each, only the share `own` of one of several processes."""
         for number in range(len(self.indices)):
             batch = cases.batch(self.indices[number, own], frames=self.frames[number, own])
             turned = symmetries.apply(batch, self.elements[number, own])
@@ -40,9 +40,9 @@ def plan_epoch(
     moved: bool = False,
     file: int = 0,
 ) -> EpochPlan:
-    """Shuffle the cases of a file into whole batches: all of these, or `num_batches`, the last filled up by the first.
+    """Shuffle the cases of a file into all the batches they fill, or into `num_batches`, starting over if they run out.
 
-    Cases that are left over wait for another epoch. Files, which are numbered, are shuffled independently.
+    Left-over cases wait for another epoch. Each file is shuffled independently, by its number.
     """
     drawn = np.random.SeedSequence((seed, epoch, file))
     generator = torch.Generator().manual_seed(int(drawn.generate_state(1)[0]))
@@ -57,7 +57,7 @@ def plan_epoch(
 
 
 def spread_evenly(counts: Sequence[int]) -> list[int]:
-    """Return from which file each batch of an epoch is, if each has so many: all are spread evenly through it."""
+    """Return the file of each batch of an epoch, from the number of batches of each file, all spread evenly."""
     places = [((place + 0.5) / count, file) for file, count in enumerate(counts) for place in range(count)]
     return [file for _, file in sorted(places)]
 
@@ -65,9 +65,9 @@ def spread_evenly(counts: Sequence[int]) -> list[int]:
 def validation_batches(
     cases: DeviceCases, batch_size: int, own: slice = slice(None)
 ) -> Iterator[tuple[Batch, Bool[Tensor, " case"]]]:
-    """Stack all cases once, at the frames of a transient problem in turn, and tell which cases count.
+    """Stack all cases once, cycling through the frames of a transient problem, and tell which cases count.
 
-    The last batch is filled up with cases that do not count, so that all have one shape.
+    The last batch is padded with cases that do not count, so that all have one shape.
     """
     for start in range(0, len(cases), batch_size):
         places = torch.arange(start, start + batch_size, device=cases.device)[own]

@@ -1,15 +1,15 @@
-"""How far a run has come: its progress, in epochs or, for a run with a time limit, in seconds."""
+"""The progress of a run, measured in epochs or, if it has a time limit, in seconds."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-FINISHING = 1.0  # seconds kept for what follows the last epoch
+FINISHING = 1.0  # seconds reserved for what follows the last epoch
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How progress runs through one epoch: `batches` steps from `start` on, each worth `per_batch`."""
+    """Progress through one epoch: `batches` steps from `start` on, each worth `per_batch`."""
 
     start: float
     per_batch: float
@@ -25,16 +25,16 @@ class Pace:
 class Clock:
     """The time a run has taken, over all its sessions, and when it ends.
 
-    Loading and compiling count once. What a resumed session spends on them again is not taken from its training, or a
-    run that is interrupted late would have its last epochs cut off.
+    Loading and compiling count once: a resumed session does both again, but not at the cost of its training, or a run
+    that is interrupted late would lose its last epochs.
 
     limit            seconds, preparation included; None for a run that ends after its epochs
     spent            seconds of earlier sessions
     prepared         seconds before the first step of the run: loading, compiling
-    step_seconds     one step, as measured
-    closing_seconds  the rest of an epoch, as measured: validating and saving
-    started          when this session began, as `read` tells the time
-    read             tells the time in seconds, from any moment on
+    step_seconds     measured time of one step
+    closing_seconds  measured time of the rest of an epoch: validating and saving
+    started          when this session began, by `read`
+    read             returns the time in seconds since an arbitrary moment
     """
 
     epochs: int
@@ -59,14 +59,14 @@ class Clock:
         return max(0.0, self.limit - self.seconds - FINISHING)
 
     def ready(self) -> None:
-        """Note that the preparation of this session is over."""
+        """Record that the preparation of this session is over."""
         if self.spent > 0:
             self.started = self.read()
         else:
             self.prepared = self.read() - self.started
 
     def observe(self, batches: int, step_seconds: float, closing_seconds: float) -> None:
-        """Note how long the steps of an epoch and the rest of it took."""
+        """Record how long the steps of an epoch and the rest of it took."""
         self.step_seconds, self.closing_seconds = step_seconds / batches, closing_seconds
 
     def pace(self, epoch: int) -> Pace:
@@ -77,7 +77,7 @@ class Clock:
         return Pace(epoch / self.epochs, per_batch, self.num_batches, epoch == self.epochs - 1)
 
     def _timed_pace(self) -> Pace:
-        """Plan the next epoch of a run with a time limit; the last one is cut so that progress 1 meets the limit."""
+        """Plan the next epoch of a run with a time limit; the last one is cut so that progress reaches 1 then."""
         trained, left = self.seconds - self.prepared, self.seconds_left
         start = trained / max(trained + left, 1e-9)
         epoch_seconds = self.num_batches * self.step_seconds + self.closing_seconds

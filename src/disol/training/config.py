@@ -28,7 +28,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 CompileMode = Literal["auto", "off", "on", "graphs"]
 
 MOST_BYTES = 2**20  # of a file of settings
-MOST_DOTS = 1000  # of a line: what a key a.b.c takes to read grows with the square of its length
+MOST_DOTS = 1000  # of a line: the time to parse a key a.b.c grows with the square of its length
 _CONFIG_KEYS = {"problem": str, "recipe": str, "model": dict, "train": dict}
 _MAY_BE_ZERO = {"plateau_patience", "training_cases", "validation_cases"}  # among whole numbers
 _BELOW_1 = {"warmup", "plateau_factor", "ema_decay"}
@@ -49,31 +49,31 @@ class TrainSettings:
     """How a network is trained; the defaults are the recipe "fast".
 
     epochs                passes over the training cases, unless the run has a time limit
-    batch_size            cases per step, over all devices; of several files at the resolution of the first
-    drop_last             leave cases that do not fill a batch to another epoch; else cases from the beginning of the
-                          epoch fill it up, so that every epoch has all cases
+    batch_size            cases per step, over all devices together; with several files, at the resolution of the first
+    drop_last             leave cases that do not fill a batch for another epoch; otherwise cases from the beginning of
+                          the epoch fill it up, so that every epoch has all cases
     optimizer             adam: L2 penalty; adamw, muon: decoupled weight decay; muon: orthogonalised momentum
-    learning_rate         at its peak
-    weight_decay          of that optimizer
+    learning_rate         its peak
+    weight_decay          its coefficient, in the form that the optimizer has
     schedule              linear warm-up, then cosine, linear or no decay; "plateau" reduces the rate when the
                           validation loss no longer falls, and has no warm-up
     warmup                share of the run in which the rate rises linearly
-    min_lr_ratio          share of the peak rate that is left at the end
-    plateau_factor        of the rate, once the validation loss has not fallen
-    plateau_patience      for more than this many epochs
-    loss                  of a network that predicts patterns; amplitudes always have the squared error of their
+    min_lr_ratio          final learning rate, as a share of the peak
+    plateau_factor        by which "plateau" multiplies the rate
+    plateau_patience      "plateau" waits for more than this many epochs without a lower validation loss
+    loss                  of networks that predict patterns; for amplitudes it is always the squared error of their
                           logarithm
-    augment_symmetry      data augmentation: turn and mirror every case by a random symmetry of its problem
+    augment_symmetry      data augmentation: rotate and mirror every case by a random symmetry of its problem
     augment_translation   data augmentation: move every case to a random place on the grid
-    ema_decay             of the exponential moving average (EMA) of the weights, which is validated and kept; 0: none
-    grad_clip_norm        largest norm of a gradient; 0: no limit
-    last_time             of a transient problem: seconds of the last frame to train on, and to validate on
-    training_cases        to train on, the first of each file's; 0: all
-    validation_cases      to validate each epoch on, the first of each file's; 0: all
-    precision             of the forward pass; "auto": bfloat16 on a GPU that computes in it (NVIDIA's from Ampere on),
-                          unless the network asks for float32; float32 elsewhere. Validation is in float32.
-    compile               "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that a device has
-                          for the network
+    ema_decay             of the exponential moving average (EMA) of the weights, which is validated and kept; 0: no EMA
+    grad_clip_norm        largest norm of the gradient; 0: no clipping
+    last_time             transient problems: time in seconds of the last frame to train and validate on
+    training_cases        number of training cases, the first of each file; 0: all
+    validation_cases      number of cases to validate on after each epoch, the first of each file; 0: all
+    precision             of the forward pass; "auto": bfloat16 on a GPU with hardware for it (NVIDIA from Ampere on),
+                          unless the network asks for float32; float32 elsewhere. Validation is always in float32.
+    compile               "on", "graphs" (with CUDA graphs, on one GPU) or "off"; "auto": the fastest that the device
+                          and the network allow
     """
 
     epochs: int = 100
@@ -117,15 +117,15 @@ class TrainSettings:
         return replace(self, **settings)
 
     def batch_size_at(self, resolution: int, first: int) -> int:
-        """Return the cases of a batch at a resolution, `batch_size` being those at the first one.
+        """Return the batch size at a resolution, given that `batch_size` is that at the first one.
 
-        Halved or doubled as often as keeps the pixels of a batch about as many, so that as many processes can share it.
+        It is halved or doubled until a batch has about as many pixels, so that as many processes can share it.
         """
         halvings = round(2 * math.log2(resolution / first))
         return max(1, int(self.batch_size * 2.0**-halvings))
 
     def count_batches(self, num_cases: int, batch_size: int) -> int:
-        """Return the steps of an epoch of so many cases."""
+        """Return the number of steps of an epoch over `num_cases` cases."""
         return num_cases // batch_size if self.drop_last else -(-num_cases // batch_size)
 
     def as_dict(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class RunSettings:
     """What is trained, and how.
 
     model_settings   of the network, where they differ from its published size
-    chosen           what someone asked for, by name: "model", "train.epochs"; the rest is from the recipe, or default
+    chosen           names of what was set explicitly: "model", "train.epochs"; the rest is from the recipe, or default
     """
 
     problem: str
@@ -199,7 +199,7 @@ def choose_settings(
     model_settings: Mapping[str, Any] | None = None,
     overrides: Iterable[str] = (),
 ) -> RunSettings:
-    """Put the settings of a run together: a recipe, changed by a file, changed by arguments, changed by overrides."""
+    """Combine the settings of a run: a recipe, changed by a file, then by arguments, then by overrides."""
     file = {} if config is None else read_config(as_path("config", config))
     if file.get("problem", problem) != problem:
         raise DisolError(
@@ -228,7 +228,7 @@ def find_recipe(name: str, problem: str) -> TrainSettings:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a file of settings: problem and recipe by name, the model by name and size, and changes of the recipe."""
+    """Read a file of settings: problem and recipe by name, the model by name and size, and changes to the recipe."""
     text = read_regular(path, MOST_BYTES)
     if max((line.count(b".") for line in text.splitlines()), default=0) > MOST_DOTS:
         raise DisolError(f"{path} has a line of more than {MOST_DOTS} dots. Write it in several lines.")
@@ -251,14 +251,14 @@ def read_override(override: str) -> tuple[str, str, Any]:
     section, dot, name = key.strip().partition(".")
     if not (equals and dot and section in ("train", "model")):
         raise DisolError(
-            f"A setting is changed by train.name=value or model.name=value, got {shown(override)}. "
-            "Write it so, as in train.epochs=100."
+            f"Settings are changed by train.name=value or model.name=value, got {shown(override)}. "
+            "Write, for example, train.epochs=100."
         )
     return section, name.strip(), read_value(text)
 
 
 def read_value(text: str) -> Any:
-    """Read the value of a setting: true, a number, a list in brackets, or else a text."""
+    """Read the value of a setting: true or false, a number, a list in brackets, or else a string."""
     for read in (int, float, json.loads):
         try:
             return read(_JSON_WORDS.get(text.strip().lower(), text))

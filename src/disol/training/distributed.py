@@ -24,11 +24,11 @@ _SET_BY_TORCHRUN = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run as one of them sees them; alone it has nobody to wait for.
+    """The processes of a run, as seen by one of them; a single process waits for nobody.
 
-    rank     its own number
-    size     how many there are
-    device   that it computes on
+    rank     number of this process
+    size     number of processes
+    device   that this process computes on
     """
 
     device: torch.device
@@ -37,16 +37,16 @@ class Processes:
 
     @property
     def is_rank_zero(self) -> bool:
-        """Tell whether this process writes files and talks to people."""
+        """Tell whether this process is the one that writes files and prints."""
         return self.rank == 0
 
     @property
     def own(self) -> slice:
-        """The places of every batch that are its own."""
+        """The share of every batch that belongs to this process."""
         return slice(self.rank, None, self.size)
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """Let every process have the mean of all gradients, and at every step the buffers of the first."""
+        """Average gradients over all processes, and share the buffers of the first one at every step."""
         if self.size == 1:
             return module
         return DistributedDataParallel(module, device_ids=[self.device] if self.device.type == "cuda" else None)
@@ -58,7 +58,7 @@ class Processes:
         return float(value)
 
     def broadcast(self, value: Value) -> Value:
-        """Return what the first process has."""
+        """Return the value that the first process has."""
         if self.size == 1:
             return value
         values: list[Any] = [value]
@@ -66,7 +66,7 @@ class Processes:
         return values[0]
 
     def broadcast_tensor(self, tensor: Tensor) -> None:
-        """Fill a tensor with that of the first process."""
+        """Overwrite a tensor with that of the first process."""
         if self.size > 1:
             torch.distributed.broadcast(tensor, src=0)
 
@@ -77,7 +77,7 @@ class Processes:
 
     @contextmanager
     def seeded(self, seed: int, epoch: int) -> Iterator[None]:
-        """Let what a network draws depend on (seed, epoch) and the process alone; others then draw as before."""
+        """Let what a network draws depend on (seed, epoch) and process alone; restore torch's generators afterwards."""
         drawn = np.random.SeedSequence((seed, epoch), spawn_key=(self.rank,))  # not that of the epoch's plan
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(int(drawn.generate_state(1)[0]))
@@ -85,7 +85,7 @@ class Processes:
 
 
 def join_processes(device: str) -> Processes:
-    """Join the other processes that torchrun has started, if it has, on "auto", "cpu", "cuda" or "cuda:NUMBER"."""
+    """Join the processes that torchrun has started, if any, on device "auto", "cpu", "cuda" or "cuda:NUMBER"."""
     found = find_device(device)
     rank, size, local_rank = (int(os.environ.get(name, default)) for name, default in _SET_BY_TORCHRUN.items())
     if size > 1 and found.index is not None:
@@ -100,6 +100,6 @@ def join_processes(device: str) -> Processes:
 
 
 def leave_processes() -> None:
-    """End the threads that talk to the other processes while Python still runs, which they may need to end."""
-    gc.collect()  # what is left of a run keeps them
+    """End the threads that talk to the other processes before Python shuts down, as they may need it to end."""
+    gc.collect()  # leftovers of a run keep them alive
     torch.distributed.destroy_process_group()

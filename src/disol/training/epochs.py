@@ -1,4 +1,4 @@
-"""A run on its way: epoch after epoch, each written down and kept, so that it can be interrupted and resumed."""
+"""A run in progress: each epoch is recorded and its state saved, so that the run can be interrupted and resumed."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -31,21 +31,21 @@ from disol.training.loop import Training
 from disol.training.run import CaseFile, RunReport, Task, check_start
 
 BYTES_OF_A_WEIGHT = 16  # with its gradient, its moving average and its momentum
-BEST = {"epoch", "train_loss", "validation_loss"}  # what is known of the best model
+BEST = {"epoch", "train_loss", "validation_loss"}  # what is recorded of the best model
 
 
 class DivergedError(DisolError):
-    """A loss is no longer finite: a run cannot go on with its settings, whatever the machine."""
+    """A loss is no longer finite: the run cannot continue with its settings, on any machine."""
 
 
 def prepare_network(task: Task) -> Checkpoint:
-    """Return the network to begin with: a new one of random weights, or a copy of a trained one."""
+    """Return the network to start from: a new one with random weights, or a copy of a trained one."""
     settings = task.settings
     if task.start is None:
         if isinstance(settings.model, str) and settings.model in MODELS:
             with torch.device("meta"):
                 size = count_parameters(create_model(settings.model, task.problem, **settings.model_settings))
-            if size * BYTES_OF_A_WEIGHT > free_bytes_of_host():  # else the system might kill the process
+            if size * BYTES_OF_A_WEIGHT > free_bytes_of_host():  # otherwise the system might kill the process
                 raise MemoryError
         network = build_network(settings.model, task.problem, settings.model_settings, task.seed)
         card = Card.of(
@@ -67,12 +67,12 @@ def prepare_network(task: Task) -> Checkpoint:
 
 @dataclass(frozen=True, eq=False)
 class LoadedFile:
-    """A file on the device of a run.
+    """The cases of a file, on the device of a run.
 
     cases         to train on
-    symmetries    of its grid
-    batch_size    cases of a step
-    num_batches   steps of an epoch
+    symmetries    on its grid
+    batch_size    cases per step
+    num_batches   batches per epoch
     """
 
     cases: DeviceCases
@@ -83,9 +83,9 @@ class LoadedFile:
 
 
 class Run:
-    """A run on its way: what it is asked to do, and how far it has come.
+    """A run in progress: its task, and how far it has come.
 
-    order   from which file each batch of an epoch is; batches of one file all have one shape
+    order   the file of each batch of an epoch; all batches of a file have the same shape
     """
 
     def __init__(self, task: Task, network: nn.Module, folder: RunFolder, clock: Clock, processes: Processes) -> None:
@@ -111,7 +111,7 @@ class Run:
         self.best: dict[str, Any] = {"validation_loss": math.inf}
 
     def load(self, file: CaseFile) -> LoadedFile:
-        """Copy what is needed of a file to the device."""
+        """Copy the cases that are needed of a file to the device."""
         settings, device = self.settings, self.processes.device
         cases = self.load_cases(file, "train", file.num_cases)
         validation_cases = self.load_cases(file, "validation", settings.validation_cases or None)
@@ -131,7 +131,7 @@ class Run:
         name = self.folder.first.card.model
         if kept < least:
             raise DisolError(
-                f"{name} can predict {kept} of the {len(cases)} {split} cases of {file.path}, at least {least} "
+                f"{name} can predict {kept} of the {len(cases)} {split} cases of {file.path}, but at least {least} "
                 "are needed. Use other cases, or another model."
             )
         of = f" of {file.path}" if len(self.task.files) > 1 else ""
@@ -155,7 +155,7 @@ class Run:
             )
 
     def train(self, progress: bool) -> None:
-        """Train epoch after epoch until the end; write down and keep each."""
+        """Train epoch by epoch until the end; record each and save its state."""
         writes = self.processes.is_rank_zero
         with ExitStack() as stack:
             done = self.clock.pace(self.epoch).start
@@ -175,12 +175,12 @@ class Run:
                 bar.say(f"{record}  best {self.best['validation_loss']:.3e}")
 
     def batches(self) -> Iterator[Batch]:
-        """Stack the batches of the next epoch, those of all files spread evenly through it."""
+        """Stack the batches of the next epoch, with those of each file spread evenly through it."""
         by_file = self.batches_by_file()
         return (next(by_file[file]) for file in self.order)
 
     def batches_by_file(self) -> list[Iterator[Batch]]:
-        """Stack the batches of the next epoch of each file; of each batch what is this process's own."""
+        """Stack the batches of the next epoch of each file; of each batch, this process's share."""
         plans = [
             plan_epoch(
                 file.cases,
@@ -200,7 +200,7 @@ class Run:
         ]
 
     def count_cases(self, batches: int) -> int:
-        """Count the cases of the first batches of an epoch."""
+        """Count the cases of the first `batches` batches of an epoch."""
         return sum(self.files[file].batch_size for file in self.order[:batches])
 
     def train_epoch(self, pace: Pace, tell: Callable[[float], None]) -> EpochRecord:
@@ -231,19 +231,19 @@ class Run:
         return record
 
     def require_finite(self, train_loss: float, validation_loss: float) -> None:
-        """Stop a run that diverges before it overwrites what was good."""
+        """Stop a run that diverges before it overwrites its last good state."""
         for name, loss in (("training", train_loss), ("validation", validation_loss)):
             if not math.isfinite(loss):
                 kept = f"the best model of epoch {self.best['epoch']}" if "epoch" in self.best else "no model yet"
+                clipped = "" if self.settings.grad_clip_norm else ", or with train.grad_clip_norm=1"
                 raise DivergedError(
                     f"The {name} loss must stay finite, but is {loss} in epoch {self.epoch + 1}. "
                     f"{self.folder.path} holds {kept}, and the state after epoch {self.epoch} in "
-                    f"{self.folder.last.name}/. Start again with a lower train.learning_rate, or with "
-                    "train.grad_clip_norm=1."
+                    f"{self.folder.last.name}/. Start again with a lower train.learning_rate{clipped}."
                 )
 
     def save(self) -> None:
-        """Keep the state after an epoch."""
+        """Save the state after an epoch."""
         if self.processes.is_rank_zero:
             state = {
                 "training": self.training.state_dict(),
@@ -266,18 +266,18 @@ class Run:
             ):
                 raise ValueError(f"it says that epoch {epoch} was{'' if is_done else ' not'} the last")
             if not all(map(is_number, numbers)) or (epoch > 0 and best.keys() != BEST):
-                raise ValueError("its losses and times are no numbers")
+                raise ValueError("its losses and times are not numbers")
             self.training.load_state_dict(state["training"], last.network)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise DisolError(
                 f"{self.folder.last} must hold the state of this run, but: {listed([str(error)])}. Choose another out."
             ) from error
         self.epoch, self.is_done, self.best = epoch, is_done, best
-        if epoch > 0:  # else nothing was trained, and the time begins anew
+        if epoch > 0:  # otherwise nothing was trained yet, and the time starts anew
             self.clock.spent, self.clock.prepared = state["seconds"], state["prepared"]
 
     def finish(self) -> RunReport:
-        """Leave the best model, with the numbers of the whole run and a picture of its losses."""
+        """Mark the best model as the result, and add the numbers of the whole run and a plot of its losses."""
         seconds = self.clock.seconds
         if self.processes.is_rank_zero:
             write_curve(self.folder.path, f"{self.task.problem.name}: {self.folder.first.card.model}")

@@ -15,23 +15,21 @@ from torch import nn
 
 from disol._checks import number
 from disol._files import claimed, make_folder, require_folder
-from disol.errors import DisolError, listed, shown
 from disol.models.card import is_checkpoint, read_card
 from disol.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from disol.models.table import MODELS
-from disol.training.config import RENAMED
+from disol.training.resuming import LAST, describe_training, require_same
 from disol.training.run import Task, describe_files, digest_files, require_vacant
 
-LAST = "last"
 LOCK = "lock"  # in `last/`, while a process trains there
 
 
 @dataclass(frozen=True, eq=False)
 class RunFolder:
-    """Where a run is kept.
+    """The folder of a run.
 
-    first      the network that the run begins with, and what it says about itself
-    identity   everything that decides how the run goes on, by name, as JSON has it
+    first      the network that the run starts from, with its card
+    identity   everything that decides how the run goes on, by name, as JSON values
     """
 
     path: Path
@@ -45,10 +43,7 @@ class RunFolder:
         identity = {
             "problem": task.problem.name,
             "model": first.card.model,
-            "recipe": task.settings.recipe,
-            "seed": task.seed,
-            "minutes": task.minutes,
-            **{f"train.{name}": value for name, value in task.settings.train.as_dict().items()},
+            **describe_training(task.settings, task.seed, task.minutes),
             **{f"model.{name}": value for name, value in first.card.model_config.items()},
             **describe_files(task.files),
             "start": None if _has_random_weights(task) else digest_weights(first.network),
@@ -63,7 +58,7 @@ class RunFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep other processes from training in this folder; one where nothing was kept is removed."""
+        """Keep other processes from training in this folder; if nothing was saved, it is removed."""
         require_folder(self.last)
         if not os.path.exists(self.last):
             require_vacant(self.path)
@@ -72,7 +67,7 @@ class RunFolder:
             with claimed(self.last / LOCK):
                 yield
         finally:
-            with suppress(OSError):  # they hold something
+            with suppress(OSError):  # they are not empty
                 self.last.rmdir()
                 self.path.rmdir()
 
@@ -98,21 +93,7 @@ class RunFolder:
 
     def require_same(self, begun: object) -> None:
         """Refuse to continue a run with other settings or other cases."""
-        if not isinstance(begun, dict):
-            raise DisolError(
-                f"{self.path} does not tell what it was begun with, got {shown(begun)}. Choose another out."
-            )
-        if any(f"train.{name}" in begun for name in RENAMED):
-            raise DisolError(
-                f"{self.path} was begun by an earlier version of disol, whose settings had other names. "
-                "Finish it by that version, or choose another out."
-            )
-        for name in [*begun, *self.identity]:
-            if begun.get(name) != self.identity.get(name):
-                raise DisolError(
-                    f"{self.path} was begun with {listed([str(name)])}={shown(begun.get(name))}, now asked for "
-                    f"{shown(self.identity.get(name))}. Ask for the same, or choose another out."
-                )
+        require_same(self.path, begun, self.identity)
 
     def save_best(self, network: nn.Module, metrics: Mapping[str, Any]) -> None:
         """Replace the best model."""
@@ -129,13 +110,13 @@ class RunFolder:
         self.drop_last()
 
     def drop_last(self) -> None:
-        """Remove what only continuing needs."""
+        """Remove what is only needed to continue."""
         shutil.rmtree(self.last, ignore_errors=True)
 
     def _load(self, path: Path) -> Checkpoint:
         """Read a checkpoint of this run, its state included."""
         card, ours = read_card(path), self.first.card
-        if card.model != ours.model or card.model not in MODELS:  # which cannot be filled with other weights
+        if card.model != ours.model or card.model not in MODELS:  # whose weights cannot be loaded into this network
             settings = {f"model.{name}": value for name, value in card.model_config.items()}
             others = {name: value for name, value in self.identity.items() if not name.startswith("model.")}
             self.require_same({**others, "model": card.model, **settings})
@@ -160,7 +141,7 @@ class RunFolder:
 
 
 def _has_random_weights(task: Task) -> bool:
-    """Tell whether the seed decides the first weights; else they were given, with a model or to begin with."""
+    """Tell whether the seed decides the initial weights; otherwise they come with the model or from `start`."""
     return task.start is None and not isinstance(task.settings.model, nn.Module)
 
 

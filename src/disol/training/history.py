@@ -1,4 +1,4 @@
-"""What is written down after every epoch: lines of JSON, TensorBoard if it is installed, and a curve at the end."""
+"""The history of a run: a line of JSON for every epoch, TensorBoard if it is installed, and a plot at the end."""
 
 import json
 import os
@@ -29,11 +29,11 @@ class EpochRecord:
 
     epoch              counted from 1
     train_loss         mean over its steps
-    validation_loss    of the model that is kept, after it
+    validation_loss    of the averaged weights after the epoch
     learning_rate      of its last step
-    seconds            since the run was started, over all sessions
-    cases_per_second   in its steps
-    file_losses        validation losses of the files, whose mean is that of the run, where there are several
+    seconds            since the run began, over all sessions
+    cases_per_second   during its steps
+    file_losses        validation loss of each file, if there are several; `validation_loss` is their mean
     """
 
     epoch: int
@@ -48,7 +48,7 @@ class EpochRecord:
         return f"EpochRecord({self})"
 
     def __str__(self) -> str:
-        """Put the epoch into one line."""
+        """Write the epoch in one line."""
         return (
             f"epoch {self.epoch}  train {self.train_loss:.3e}  validation {self.validation_loss:.3e}  "
             f"{self.cases_per_second:,.0f} cases/s"
@@ -56,14 +56,14 @@ class EpochRecord:
 
 
 class History:
-    """The records of a run's epochs, each on the disk as soon as it is added."""
+    """The records of a run's epochs, each written to disk as soon as it is added."""
 
     def __init__(self, folder: Path, done: int) -> None:
         self.path = folder / FILE
         self.records = read_history(folder)[:done]
         with written_whole(self.path) as path:
             path.write_bytes(b"".join(map(_line, self.records)))
-        self.file = self.path.open("ab", buffering=0)  # nothing is left to be written if the disk is full
+        self.file = self.path.open("ab", buffering=0)  # unbuffered: closing has nothing to write if the disk is full
         self.board: Any = None
         if find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
@@ -82,7 +82,7 @@ class History:
             self.board.close()
 
     def add(self, record: EpochRecord) -> None:
-        """Write down an epoch."""
+        """Record an epoch."""
         self.records.append(record)
         try:
             self.file.write(_line(record))
@@ -103,7 +103,7 @@ def _line(record: EpochRecord) -> bytes:
 
 
 def read_history(folder: str | Path) -> list[EpochRecord]:
-    """Read the records of a run; a last line that was cut off is left out."""
+    """Read the records of a run; an incomplete last line is left out."""
     path = Path(folder) / FILE
     lines = read_regular(path, MOST_BYTES).splitlines(keepends=True) if os.path.exists(path) else []
     return [_read_line(line, path) for line in lines if line.endswith(b"\n")]
@@ -133,7 +133,7 @@ def plot_losses(records: Sequence[EpochRecord], title: str) -> "Figure":
 
 
 def write_curve(folder: Path, title: str) -> None:
-    """Draw the losses of a run into its folder."""
+    """Plot the losses of a run into its folder."""
     records = read_history(folder)
     if records:
         with written_whole(folder / PICTURE) as path:

@@ -27,7 +27,7 @@ TRIAL_SECONDS = 1.0
 class Objective(nn.Module):
     """A network and its loss, so that both are compiled as one.
 
-    The network computes in `precision` where torch finds that safe. Channels, targets and the loss stay in float32.
+    The network computes in `precision` where torch considers it safe. Channels, targets and the loss stay in float32.
     """
 
     def __init__(self, network: nn.Module, loss: CaseLoss, precision: torch.dtype = torch.float32) -> None:
@@ -50,7 +50,7 @@ class Training:
     def __init__(self, processes: Processes, network: nn.Module, settings: TrainSettings) -> None:
         self.processes = processes
         self.settings = settings
-        # Tensor cores read pixels with all their channels.
+        # Tensor cores need the channels of a pixel side by side.
         is_cuda = processes.device.type == "cuda"
         self.memory_format = torch.channels_last if is_cuda else torch.contiguous_format
         self.network = network.to(processes.device)
@@ -82,11 +82,11 @@ class Training:
         return self.objective(self.formatted(batch))
 
     def formatted(self, batch: Batch) -> Batch:
-        """Lay the inputs out as the convolutions want them."""
+        """Lay the inputs out in the memory format of the convolutions."""
         return {**batch, "inputs": batch["inputs"].contiguous(memory_format=self.memory_format)}
 
     def step(self, batch: Batch, progress: float) -> Float[Tensor, ""]:
-        """Follow the gradient of one batch, and return its loss."""
+        """Take one optimizer step on a batch, and return its loss."""
         loss = self.losses(batch).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         clip_gradients(self.weights, self.settings.grad_clip_norm)
@@ -97,11 +97,11 @@ class Training:
         return loss.detach()
 
     def train_epoch(self, batches: Iterable[Batch], pace: Pace, tell: Callable[[float], None]) -> float:
-        """Take the steps of an epoch, tell the progress after each, and return the mean of their losses."""
+        """Take the steps of an epoch, report the progress after each, and return the mean of their losses."""
         self.network.train()
         total = torch.zeros((), device=self.processes.device)
         for number, batch in enumerate(islice(batches, pace.batches)):
-            # The rate of the middle of a step: at its start that of the first would be 0, and the step in vain.
+            # The rate at the middle of a step: at the start of the first one it would be 0, and the step wasted.
             total += self.step(batch, (pace.progress(number) + pace.progress(number + 1)) / 2)
             tell(pace.progress(number + 1))
         self.copy_buffers()
@@ -109,9 +109,9 @@ class Training:
 
     @torch.no_grad()
     def copy_buffers(self) -> None:
-        """Give the averaged network the buffers of the network in training, such as running means, as they are.
+        """Copy the buffers of the network in training, such as running means, to the averaged network unchanged.
 
-        Those of the first process count, as they do in training.
+        They are those of the first process, as in training.
         """
         for averaged, buffer in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             self.processes.broadcast_tensor(buffer)
@@ -126,14 +126,14 @@ class Training:
         return self.processes.sum(total) / len(cases)
 
     def try_steps(self, batch: Batch, read_time: Callable[[], float]) -> float:
-        """Compile, then return the seconds of a step, without taking any."""
+        """Compile, then return the seconds that a step takes, without changing any weights."""
         before = [buffer.clone() for buffer in self.network.buffers()]
         with torch.no_grad():
             self.validator(self.formatted(batch))
         self.try_step(batch)
         started = read_time()
         self.try_step(batch)
-        # A step waits for all processes: their clocks must not decide one by one how many there are.
+        # Every step waits for all processes, so they must agree on the number of steps, whatever their clocks say.
         steps = self.processes.broadcast(affordable_trials(read_time() - started))
         for _ in range(steps - 1):
             self.try_step(batch)
@@ -143,13 +143,13 @@ class Training:
         return seconds
 
     def try_step(self, batch: Batch) -> None:
-        """Compute a gradient, wait for it, and forget it."""
+        """Compute a gradient, wait for it, and discard it."""
         self.losses(batch).mean().backward()  # type: ignore[no-untyped-call]
         float(clip_gradients(self.weights, 0.0))
         self.optimizer.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what has to be known to continue, but for the averaged weights."""
+        """Return what is needed to continue, except for the averaged weights."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -167,17 +167,17 @@ class Training:
 
 
 def affordable_trials(step_seconds: float) -> int:
-    """Return how many steps to try, one at least, if one takes so long."""
+    """Return how many steps to try, at least one, given the seconds that one takes."""
     return max(1, min(TRIAL_STEPS, int(TRIAL_SECONDS / max(step_seconds, 1e-9))))
 
 
 def clip_gradients(weights: list[Tensor], largest: float) -> Float[Tensor, ""]:
-    """Shorten the gradient to a norm of at most `largest`, if that is not 0; return its norm, still on the device."""
+    """Clip the gradient to a norm of at most `largest`, if that is not 0; return its former norm, on the device."""
     return nn.utils.clip_grad_norm_(weights, largest or math.inf, error_if_nonfinite=False)
 
 
 def precision_on(device: torch.device, settings: TrainSettings, network: nn.Module | None = None) -> torch.dtype:
-    """Return the precision of the forward pass on a device, which is the current one if it is a GPU."""
+    """Return the precision of the forward pass on a device; a GPU must be the current one."""
     if settings.precision == "auto":
         is_native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
         is_wanted = getattr(network, "precision", "bfloat16") != "float32"
@@ -201,9 +201,9 @@ def compile_mode_on(processes: Processes, settings: TrainSettings, network: nn.M
 
 
 def compiled(module: nn.Module, mode: CompileMode) -> nn.Module:
-    """Compile a module for batches of one shape, unless that is off."""
+    """Compile a module for batches of one shape, unless the mode is "off"."""
     if mode != "off":
-        # Left to itself, torch thinks so few channels not worth a layout, and copies tensors to and fro.
+        # By default torch considers so few channels not worth a layout of their own, and copies tensors back and forth.
         module.compile(
             dynamic=False, options={"force_layout_optimization": True, "triton.cudagraphs": mode == "graphs"}
         )
@@ -212,9 +212,9 @@ def compiled(module: nn.Module, mode: CompileMode) -> nn.Module:
 
 @contextmanager
 def compiling_shapes(count: int) -> Iterator[None]:
-    """Let torch compile the network and the validator for batches of so many shapes.
+    """Let torch compile the network and the validator for batches of `count` shapes.
 
-    It takes eight in all, and runs further ones uncompiled.
+    By default it compiles for eight in all, and runs further ones uncompiled.
     """
     if count == 1:
         yield
@@ -226,11 +226,11 @@ def compiling_shapes(count: int) -> Iterator[None]:
 
 @contextmanager
 def quick_matrix_products() -> Iterator[None]:
-    """Multiply float32 matrices as convolutions do anyway, in TensorFloat32 where a GPU has it; then as before."""
+    """Multiply float32 matrices in TensorFloat32 where a GPU has it, as convolutions do anyway; restore it later."""
     before, kept = "highest", {}
     try:
         before = torch.get_float32_matmul_precision()
-    except RuntimeError:  # there is no one answer once a backend has been set by itself
+    except RuntimeError:  # there is no single answer once a backend has been set separately
         backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
         kept = {backend: backend.fp32_precision for backend in backends}
     torch.set_float32_matmul_precision("high")

@@ -12,14 +12,14 @@ Pattern = Float[Tensor, "batch field height width"]
 PerCase = Float[Tensor, " batch"]
 CaseLoss = Callable[[Tensor, Batch], PerCase]
 SLOPES_WEIGHT = 0.5  # relative errors of slopes are several times those of values
-# Root mean square over the domain that a pattern counts with at least. Heat without a source decays to nothing: shares
-# of that have no bound, and a case in twenty then makes up the gradient of its whole batch.
+# Least root mean square over the domain that errors of a pattern are divided by. Heat without a source decays to
+# nothing: relative errors are then unbounded, and one case in twenty would dominate the gradient of its batch.
 LEAST_SIZE = 0.02
-_SMALLEST = 1e-12  # keeps the norm of an empty field from dividing, and its amplitude from having no logarithm
+_SMALLEST = 1e-12  # for a zero field, whose norm cannot be divided by and whose amplitude has no logarithm
 
 
 def grid_l1(prediction: Pattern, batch: Batch) -> PerCase:
-    """Mean of |û − u| over the whole grid, zeros outside the domain included: the paper's number."""
+    """Mean of |û − u| over the whole grid, zeros outside the domain included: the loss of the paper."""
     return (prediction - batch["target"]).abs().mean((1, 2, 3))
 
 
@@ -35,10 +35,10 @@ def relative_l2(prediction: Pattern, batch: Batch) -> PerCase:
 
 
 def relative_h1(prediction: Pattern, batch: Batch) -> PerCase:
-    """Return ‖û − u‖₂ / ‖u‖₂ + ½ ‖∇û − ∇u‖₂ / ‖∇u‖₂: where flow is wrong counts, not only where values are.
+    """Return ‖û − u‖₂ / ‖u‖₂ + ½ ‖∇û − ∇u‖₂ / ‖∇u‖₂: wrong gradients count, not only wrong values.
 
-    Slopes are those between neighbouring pixels of the domain; a pattern may jump to the zeros around it. One that is
-    all but constant counts as if it fell to zero once across the grid: small errors are no large share of its slopes.
+    Slopes are taken between neighbouring pixels of the domain, as a pattern may jump to the zeros around it. A nearly
+    constant one counts as if it fell to zero once across the grid: small errors are not a large share of its slopes.
     """
     domain, target = batch["domain"], batch["target"]
     falling = _squared_size(batch) / max(target.shape[2:]) ** 2
@@ -55,7 +55,7 @@ def squared_slopes(pattern: Pattern, domain: Bool[Tensor, "batch 1 height width"
 
 
 def log_amplitude_error(prediction: Float[Tensor, " batch"], batch: Batch) -> PerCase:
-    """Return (a − ln u_lim)², u_lim the largest amplitude of any field."""
+    """Return (a − ln u_lim)², where u_lim is the largest amplitude of any field."""
     largest = batch["amplitude"].flatten(1).amax(1) if batch["amplitude"].ndim > 1 else batch["amplitude"]
     return (prediction - torch.log(largest.clamp(min=_SMALLEST)).to(prediction.dtype)).square()
 
@@ -69,17 +69,17 @@ LOSSES: dict[str, CaseLoss] = {
 
 
 def training_loss(network: nn.Module, name: str) -> CaseLoss:
-    """Return the loss a network is trained by: the one named, for patterns."""
+    """Return the loss that a network is trained by: the one named, if it predicts patterns."""
     return LOSSES[name] if getattr(network, "predicts", "pattern") == "pattern" else log_amplitude_error
 
 
 def validation_loss(network: nn.Module) -> CaseLoss:
-    """Return the loss a network is judged by, however it is trained."""
+    """Return the loss that a network is validated by, whatever its training loss."""
     return training_loss(network, "grid-l1")
 
 
 def _squared_size(batch: Batch) -> PerCase:
-    """Return ‖u‖₂², of a pattern that has all but vanished that of LEAST_SIZE throughout its domain."""
+    """Return ‖u‖₂², but no less than that of a pattern of LEAST_SIZE throughout the domain."""
     return torch.maximum(batch["target"].square().sum((1, 2, 3)), LEAST_SIZE**2 * _num_values(batch))
 
 
@@ -88,6 +88,6 @@ def _num_values(batch: Batch) -> PerCase:
 
 
 def _ratio(squared_error: PerCase, squared_size: PerCase) -> PerCase:
-    """Divide two norms that are given as their squares."""
-    # The root of an exact 0 has no finite slope.
+    """Divide two norms, given their squares."""
+    # The root of an exact 0 has no finite derivative.
     return squared_error.clamp(min=_SMALLEST).sqrt() / squared_size.clamp(min=_SMALLEST).sqrt()

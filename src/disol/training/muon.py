@@ -13,10 +13,10 @@ from torch.nn.functional import pad
 # x ← a x + (b x xᵀ + c (x xᵀ)²) x takes singular values up to 1 to about 1, small ones quickly (Jordan et al. 2024).
 QUINTIC = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
-STEP_SIZE = 0.2  # of a weight on average, at a learning rate of 1: that of Adam (Liu et al. 2025)
-# Powers of two up to which matrices count as equally high: a GPU takes as long for a small one as for one of 64 rows.
+STEP_SIZE = 0.2  # average change of a weight at a learning rate of 1: that of Adam (Liu et al. 2025)
+# log2 of the rows up to which matrices count as equally high: a GPU takes as long for a small one as for one of 64.
 SMALLEST_HEIGHT = {"cuda": 6}
-_MOST_AXES = 5  # of a stencil: two for channels, and three at most in space and time
+_MOST_AXES = 5  # of a stencil: two for channels, and at most three in space and time
 _SMALLEST = 1e-8  # norms and sizes to divide by
 
 _Layout = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device]
@@ -27,9 +27,9 @@ _Places = Int[Tensor, "_ _"]  # of the numbers of a matrix
 class Muon(torch.optim.Optimizer):
     """Orthogonalised momentum for matrices and stencils, Adam for all other weights; decoupled weight decay for all.
 
-    A stencil is the matrix from what it reads of all channels to what it writes. Steps are as long as Adam's, so that
-    both share one learning rate. A GPU waits for the launches of a step, so their number does not grow with that of the
-    weights: torch takes a list of tensors at once if all are without gaps, of one dtype and laid out alike.
+    A stencil counts as the matrix from all values it reads to the channels it writes. Steps are as long as Adam's, so
+    that both share one learning rate. On a GPU a step is bound by its kernel launches, so their number does not grow
+    with that of the weights: torch takes a list of tensors at once if all are dense, of one dtype and laid out alike.
     """
 
     def __init__(self, weights: Iterable[Tensor], lr: float, weight_decay: float = 0.0, momentum: float = 0.95) -> None:
@@ -37,7 +37,7 @@ class Muon(torch.optim.Optimizer):
         self._stackings: dict[int, Stacking] = {}  # by the number of the group
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Continue from a state, laid out as the weights are, which may be otherwise than on the device it is from."""
+        """Continue from a state, laid out anew like the weights: on the device it is from, the layout may differ."""
         super().__setstate__(state)
         self._stackings = {}
         for weight, values in self.state.items():
@@ -61,13 +61,13 @@ class Muon(torch.optim.Optimizer):
                 self._step_by_adam(others, group)
 
     def _find_stacking(self, weights: list[Tensor], number: int) -> "Stacking":
-        """Return the tables for the matrices of a group, made anew only where others have a gradient than before."""
+        """Return the tables for the matrices of a group, rebuilt only if other weights have a gradient than before."""
         if number not in self._stackings or not self._stackings[number].fits(weights):
             self._stackings[number] = Stacking(weights)
         return self._stackings[number]
 
     def _step_by_muon(self, weights: list[Tensor], group: dict[str, Any], stacking: "Stacking") -> None:
-        """Move matrices along their orthogonalised momentum, as Nesterov has it."""
+        """Move matrices along their orthogonalised Nesterov momentum."""
         gradients = _gradients(weights)
         for weight in weights:
             if not self.state[weight]:
@@ -83,7 +83,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_add_(weights, directions, alpha=-group["lr"])
 
     def _step_by_adam(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        """Move the weights that are no matrices by Adam."""
+        """Move the weights that are not matrices by Adam."""
         first, second = group["betas"]
         gradients = _gradients(weights)
         for weight in weights:
@@ -96,7 +96,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - first)
         torch._foreach_mul_(squares, second)
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - second)
-        # Both corrections for a late start are of the divisor, since a rate divided by one may be beyond float32.
+        # Both bias corrections are applied to the divisor, since a rate divided by one may exceed float32.
         started = [1 - first ** state["steps"] for state in states]
         factors = [share / (1 - second ** state["steps"]) ** 0.5 for share, state in zip(started, states, strict=True)]
         sizes = torch._foreach_sqrt(squares)
@@ -108,14 +108,14 @@ class Muon(torch.optim.Optimizer):
 def is_matrix(weight: Tensor) -> bool:
     """Tell whether a weight maps several numbers to several others: a matrix or a stencil.
 
-    One with more axes than a stencil holds many matrices, such as one for each Fourier mode, which Adam moves: taken as
-    one, the few modes that matter most would set the steps of all others.
+    A weight with more axes than a stencil holds many matrices, such as one for each Fourier mode, and is left to Adam:
+    treated as one matrix, the few modes that matter most would set the steps of all others.
     """
     return 1 < weight.ndim <= _MOST_AXES and 1 < weight.shape[0] < weight.numel()
 
 
 def orthogonalise(matrices: Float[Tensor, "matrix rows columns"]) -> Float[Tensor, "matrix rows columns"]:
-    """Set singular values to about 1, but for those that are zero; on a GPU in bfloat16, which is good enough."""
+    """Set all nonzero singular values to about 1; on a GPU in bfloat16, which is accurate enough."""
     first, third, fifth = QUINTIC
     x = matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp(min=_SMALLEST)
     x = x.bfloat16() if x.is_cuda else x
@@ -127,20 +127,20 @@ def orthogonalise(matrices: Float[Tensor, "matrix rows columns"]) -> Float[Tenso
 
 
 class Stacking:
-    """Room for a tensor like each weight, and tables that tell where its numbers are in stacks of matrices.
+    """Room for a tensor like each weight, and tables of where its numbers are in stacks of matrices.
 
-    A weight is the matrix from all it reads to what it writes, transposed if that is higher than wide. Those of about
-    the same height are filled up with zeros and stacked: each is too small to keep a GPU busy. There and back takes as
-    many launches as there are stacks, however many matrices there are.
+    A weight is the matrix from all it reads to what it writes, transposed if that is higher than wide. Matrices of
+    about the same height are padded with zeros and stacked, as each is too small to keep a GPU busy. The number of
+    launches to copy there and back depends on the number of stacks, not of matrices.
 
-    entries        one for each weight, laid out as it is, so that torch takes all of them at once
+    entries        one for each weight, laid out like it, so that torch takes all of them at once
     longer_sides   of the matrices
     """
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         self._layouts = _layouts(weights)
         total = sum(weight.numel() for weight in weights)
-        self._room = weights[0].new_zeros(total + 1)  # the last number is the zero that stacks are filled up with
+        self._room = weights[0].new_zeros(total + 1)  # the last number is the zero that pads the stacks
         self.entries = _views_like(weights, self._room)
         self.longer_sides = [max(len(weight), weight.numel() // len(weight)) for weight in weights]
         places = _views_like(weights, torch.arange(total, dtype=torch.int32))
@@ -153,7 +153,7 @@ class Stacking:
         self._sources, self._targets = (table.to(self._room.device) for table in (sources, targets))
 
     def fits(self, weights: Sequence[Tensor]) -> bool:
-        """Tell whether these weights are laid out as those it was made for."""
+        """Tell whether these weights are laid out like those it was made for."""
         return self._layouts == _layouts(weights)
 
     def stacks(self) -> list[_Stack]:
@@ -174,20 +174,20 @@ def _gradients(weights: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _layouts(weights: Sequence[Tensor]) -> list[_Layout]:
-    """Return all that tables depend on."""
+    """Return everything that the tables depend on."""
     return [(weight.shape, weight.stride(), weight.dtype, weight.device) for weight in weights]
 
 
 def _views_like(weights: Sequence[Tensor], room: Tensor) -> list[Tensor]:
-    """See the numbers of a vector as tensors like the weights, but without gaps where a weight has some."""
+    """View a vector as tensors like the weights, but dense even where a weight has gaps."""
     starts = accumulate((weight.numel() for weight in weights), initial=0)
     strides = [torch.empty_like(weight, device="meta").stride() for weight in weights]
-    layouts = zip(weights, strides, starts, strict=False)  # a start more: where the last one ends
+    layouts = zip(weights, strides, starts, strict=False)  # one start more than weights: where the last one ends
     return [room.as_strided(weight.shape, steps, start) for weight, steps, start in layouts]
 
 
 def _of_same_height(places: Sequence[Int[Tensor, "..."]], smallest: int) -> list[list[_Places]]:
-    """Group matrices that share the power of two that is just enough for their rows, the shorter sides."""
+    """Group matrices by the smallest power of two that holds their rows, which are the shorter sides."""
     groups: dict[int, list[_Places]] = defaultdict(list)
     for each in places:
         matrix = each.flatten(1)
@@ -197,7 +197,7 @@ def _of_same_height(places: Sequence[Int[Tensor, "..."]], smallest: int) -> list
 
 
 def _stack(places: Sequence[_Places], filling: int) -> Int[Tensor, "matrix rows columns"]:
-    """Stack matrices, filled up to the rows and columns of the largest."""
+    """Stack matrices, padded to the rows and columns of the largest."""
     rows, columns = (max(matrix.shape[axis] for matrix in places) for axis in (0, 1))
     return torch.stack(
         [pad(each, (0, columns - each.shape[1], 0, rows - each.shape[0]), value=filling) for each in places]

@@ -1,4 +1,4 @@
-"""What moves the weights: the optimizer, the schedule of its learning rate, and the moving average that is kept."""
+"""The optimizer of the weights, the schedule of its learning rate, and the moving average that is kept."""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,23 +15,25 @@ from disol.errors import DisolError
 from disol.training.config import TrainSettings
 from disol.training.muon import Muon, is_matrix
 
-LEAST_GAIN = 1e-4  # relative; a validation loss that falls by less has not fallen
+LEAST_GAIN = 1e-4  # relative; a smaller decrease of the validation loss does not count
 
 
 def build_optimizer(weights: list[Tensor], settings: TrainSettings) -> Optimizer:
     """Build an optimizer; adam: L2 penalty; adamw, muon: decoupled weight decay; muon: orthogonalised momentum."""
     rate, decay = settings.learning_rate, settings.weight_decay
+    if not any(weight.requires_grad for weight in weights):
+        raise DisolError("A network is trained by its weights, but this one has none that require gradients.")
     is_complex = any(weight.is_complex() for weight in weights)
     if settings.optimizer == "muon":
         if is_complex:
-            raise DisolError("muon moves real weights, but the network has complex ones. Use train.optimizer=adamw.")
+            raise DisolError("muon needs real weights, but the network has complex ones. Use train.optimizer=adamw.")
         return Muon(weights, lr=rate, weight_decay=decay)
     kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
-    return kind(weights, lr=rate, weight_decay=decay, fused=not is_complex)  # torch fuses no complex ones
+    return kind(weights, lr=rate, weight_decay=decay, fused=not is_complex)  # torch cannot fuse complex ones
 
 
 def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Continue from a state of the same optimizer: what it knows of each weight, and the learning rate."""
+    """Continue from a state of the same optimizer: its values for each weight, and the learning rate."""
     own = [{name: value for name, value in group.items() if name != "lr"} for group in optimizer.param_groups]
     optimizer.load_state_dict(state)
     for group, settings in zip(optimizer.param_groups, own, strict=True):
@@ -45,7 +47,7 @@ def load_optimizer(optimizer: Optimizer, state: dict[str, Any]) -> None:
         else:
             known = {"steps": one, "mean": all_of_them, "square": all_of_them}
         if {name: torch.as_tensor(value).shape for name, value in values.items()} != known:
-            raise ValueError("what its optimizer knows of a weight has another shape")
+            raise ValueError("the optimizer state of a weight has another shape")
 
 
 class Schedule(ABC):
@@ -61,7 +63,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return what has to be known to continue, but for the optimizer."""
+        """Return what is needed to continue, except for the optimizer."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -73,7 +75,7 @@ class Decay(Schedule):
     """Linear warm-up, then cosine, linear or no decay.
 
     warmup   share of the run in which the rate rises from 0 to its peak
-    last     share of the peak that is left at the end
+    last     final rate, as a share of the peak
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class Decay(Schedule):
         self.last = last
 
     def share(self, progress: float) -> float:
-        """Return the share of the peak at a progress."""
+        """Return the rate at a progress from 0 to 1, as a share of the peak."""
         if progress < self.warmup:
             return progress / self.warmup
         decayed = min(1.0, (progress - self.warmup) / (1 - self.warmup))
@@ -119,7 +121,7 @@ class Plateau(Schedule):
     """Multiply the rate by a factor once the validation loss has not fallen for more than `patience` epochs."""
 
     def __init__(self, optimizer: Optimizer, factor: float, patience: int) -> None:
-        # Any change of the rate is made, however small: eps=0.
+        # eps=0: no change of the rate is too small to be made.
         self.torch = ReduceLROnPlateau(optimizer, factor=factor, patience=patience, threshold=LEAST_GAIN, eps=0.0)
 
     def before_step(self, progress: float) -> None:
@@ -137,7 +139,7 @@ class Plateau(Schedule):
         """Go on counting."""
         counted = {name: state[name] for name in ("best", "num_bad_epochs", "last_epoch")}
         if not all(map(is_number, counted.values())):
-            raise ValueError("its schedule has counted something else")
+            raise ValueError("what its schedule has counted is not a number")
         self.torch.load_state_dict(counted)
 
 
@@ -152,8 +154,8 @@ def make_schedule(settings: TrainSettings, optimizer: Optimizer) -> Schedule:
 class EMA(AveragedModel):
     """Exponential moving average of the weights: ā ← d ā + (1 − d) w; a decay d of 0 copies them.
 
-    In its first steps d is (1 + step) / (10 + step), to forget where it started. torch's own update would wait for the
-    device at every step, since it takes the number of steps there.
+    In the first steps d is at most (1 + step) / (10 + step), to forget the initial weights. torch's own update would
+    wait for the device at every step, since it reads the number of steps there.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:

@@ -27,32 +27,33 @@ from disol.problems.conventions import Conventions
 from disol.problems.table import find_conventions, find_problem
 from disol.training.clock import Clock
 from disol.training.config import RunSettings, TrainSettings, choose_settings
+from disol.training.resuming import Begun, describe_training, read_begun, require_same
 
 if TYPE_CHECKING:
     from disol.models.handle import Handle
     from disol.training.config import Model
 
-# Of a recipe's peak learning rate, for a network that is trained already. Mean relative L2 errors of the Poisson model,
-# tuned on 16 slotted plates, 100 epochs: on 4 others from 3.4e-2 to 2.3e-3 (at the full rate 4.2e-3), on the cases it
-# was trained on before from 5.3e-3 to 2.4e-2 (7.1e-2).
+# Share of a recipe's peak learning rate for fine-tuning. Mean relative L2 errors of the Poisson model, fine-tuned on 16
+# slotted plates for 100 epochs: on 4 other plates from 3.4e-2 to 2.3e-3 (at the full rate 4.2e-3), on the cases it was
+# trained on before from 5.3e-3 to 2.4e-2 (7.1e-2).
 FINE_TUNING = 0.1
-LARGEST_SEED = 2**64 - 1  # that torch takes
-_SHARED = ("conventions", "normalisation", "times")  # what files to train on have in common, besides the problem
-_RUN_DATA = "data"  # how a run names what it says about its files
+LARGEST_SEED = 2**64 - 1  # that torch accepts
+_SHARED = ("conventions", "normalisation", "times")  # what all files of a run must have in common, besides the problem
+_RUN_DATA = "data"  # begins the names of what a run records about its files
 _read_time = time.perf_counter  # tests put a clock of their own here
 
 
 @dataclass(frozen=True, repr=False)
 class RunReport:
-    """What a run has come to.
+    """The result of a run.
 
     path              the folder of the run, which is the checkpoint of its best model
     epochs            in all sessions
-    best_epoch        the epoch after which the best model was kept, counted from 1
+    best_epoch        the epoch after which the model was best, counted from 1
     validation_loss   of that model
     train_loss        mean over the steps of that epoch
     seconds           of all sessions
-    notes             on what there is to say besides
+    notes             what else to know about the run
     """
 
     path: Path
@@ -80,7 +81,7 @@ class RunReport:
 
 
 def train(
-    problem: str | Problem,
+    problem: str | Problem | None,
     data: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
@@ -93,33 +94,46 @@ def train(
     start: "Handle | None" = None,
     resume: bool = False,
     device: str = "auto",
-    seed: int = 0,
+    seed: int | None = None,
     progress: bool = True,
 ) -> RunReport:
-    """Train a model on the training cases of a file, and keep the one with the best validation loss in `out`.
+    """Train a model on the training cases of a file, and keep the weights with the best validation loss in `out`.
 
-    data             a file of cases, or several, which may differ in their resolution; every step takes cases of one
-    model            "disol" unless a config says otherwise (`list_models` lists the others), or a network of one's own:
-                     an `nn.Module` class, called as `MyNetwork(num_channels, num_fields, **model_settings)`, an object
-                     of one, whose weights training begins with, or the text "package.module:Name" of either
+    problem          None for that of a run to resume
+    data             a file of cases, or several, which may differ in resolution; every step takes its cases from one
+    model            "disol" unless a config says otherwise (`list_models` lists the others), or your own network: an
+                     `nn.Module` class, called as `MyNetwork(num_channels, num_fields, **model_settings)`, an instance,
+                     whose weights training starts from, or the string "package.module:Name" of either
     recipe           "fast" unless a config says otherwise, or "published"
     config           a TOML file of settings
-    overrides        changes of single settings, such as "train.epochs=100" or "model.width=16"
+    overrides        changes to single settings, such as "train.epochs=100" or "model.width=16"
     model_settings   of the network, where they differ from its published size
-    minutes          end after this time instead of a number of epochs; the schedule ends with it
-    start            fine-tune: a shipped model, a run, what `disol.load` returns or a network, which brings its own
-                     model and settings; the learning rate is a tenth of the recipe's, unless it is set
-    resume           continue an unfinished run, or start one where there is none
+    minutes          train for this time instead of a number of epochs; the schedule ends with it
+    start            a network to fine-tune: a shipped model, a run, what `disol.load` returns or an `nn.Module`; it
+                     brings its own model and settings; the learning rate is a tenth of the recipe's, unless it is set
+    resume           continue an unfinished run, or start one where there is none; if no recipe, config, overrides,
+                     model_settings, minutes and seed are given, those of the run are used
     device           "auto", "cpu", "cuda" or "cuda:NUMBER"; under torchrun every process takes its own GPU
-    progress         show a progress bar, if standard error is a terminal, or in a notebook
+    seed             of the weights, the order of cases and their augmentation; 0 unless given
+    progress         show a progress bar in a notebook, or if standard error is a terminal
     """
     started = _read_time()
     check_device(device)
+    out, changes = as_path("out", out), [overrides] if isinstance(overrides, str) else list(overrides)
+    begun = read_begun(out) if resume else None
+    if problem is None:
+        if begun is None:
+            raise DisolError(f"Training needs a problem: there is no run to resume in {out}.")
+        problem = begun.find_problem()
     equation = find_problem(problem)
-    settings = choose_settings(
-        equation.name, model=model, recipe=recipe, config=config, model_settings=model_settings, overrides=overrides
-    )
-    task = read_task(equation, settings, data, out, seed, minutes, start)
+    if begun is None or changes or any(given is not None for given in (recipe, config, model_settings, minutes, seed)):
+        settings = choose_settings(
+            equation.name, model=model, recipe=recipe, config=config, model_settings=model_settings, overrides=changes
+        )
+    else:
+        settings = begun.choose_settings(equation.name, model, start)
+        seed, minutes = begun.identity.get("seed"), begun.identity.get("minutes")
+    task = read_task(equation, settings, data, out, 0 if seed is None else seed, minutes, start, begun)
     if not resume:
         require_vacant(task.out)
 
@@ -153,10 +167,10 @@ def train(
 class CaseFile:
     """A file to train on.
 
-    stored       what it says about its cases
+    stored       settings that its cases were generated with
     digest       of its cases
-    num_cases    to train on, those included that a network may refuse
-    batch_size   cases of a step
+    num_cases    to train on, including those that a network may refuse
+    batch_size   cases per step
     """
 
     path: Path
@@ -171,7 +185,7 @@ class Task:
     """What a run is asked to do.
 
     minutes    the run may take; None for one that ends after its epochs
-    start      a trained network to begin with
+    start      a network to fine-tune
     """
 
     problem: Problem
@@ -195,7 +209,7 @@ class Task:
 
     @property
     def num_batches(self) -> int:
-        """Steps of an epoch, if the network refuses no case."""
+        """Steps per epoch, if the network refuses no case."""
         return sum(self.settings.train.count_batches(file.num_cases, file.batch_size) for file in self.files)
 
     @property
@@ -212,8 +226,12 @@ def read_task(
     seed: int = 0,
     minutes: float | None = None,
     start: "Handle | None" = None,
+    begun: Begun | None = None,
 ) -> Task:
-    """Check what a run is asked to do, as far as that is possible without torch."""
+    """Check what a run is asked to do, as far as that is possible without torch.
+
+    begun   the run to continue
+    """
     seed = whole_number("seed", seed)
     if seed > LARGEST_SEED:
         raise DisolError(f"seed must be at most {LARGEST_SEED}, got {shown(seed)}.")
@@ -228,12 +246,16 @@ def read_task(
             card.find_problem(folder, problem)
             check_start(str(start), card, settings)
         settings, notes = _fine_tuned(settings)
+    if begun is not None:
+        asked = {"problem": problem.name, **describe_training(settings, seed, minutes)}
+        asked |= {"model": describe_model(settings.model)} if start is None else {}
+        require_same(begun.path, begun.identity, {**begun.identity, **asked})
     out, files = as_path("out", out), _read_files(problem, settings.train, data)
     return Task(problem, settings, files, out, seed, minutes, start, (*notes, *_note_repeated(files)))
 
 
 def describe_files(files: Iterable[CaseFile]) -> dict[str, Any]:
-    """Say by names what a run is trained on: "data.seed" is that of the first file, "data2.seed" of the second."""
+    """Name all settings of the files of a run: "data.seed" is that of the first file, "data2.seed" of the second."""
     return {
         f"{_RUN_DATA}{_mark(number)}.{name}": value
         for number, file in enumerate(files)
@@ -243,12 +265,12 @@ def describe_files(files: Iterable[CaseFile]) -> dict[str, Any]:
 
 
 def digest_files(files: Iterable[CaseFile]) -> dict[str, str]:
-    """Return the digests of the cases of files by names as those of `describe_files`."""
+    """Return a digest of the cases of each file, under names like those of `describe_files`."""
     return {f"cases{_mark(number)}": file.digest for number, file in enumerate(files)}
 
 
 def read_described_files(run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what `describe_files` says of each file, from all that a checkpoint tells of its run."""
+    """Return what `describe_files` said of each file, from all that a checkpoint records of its run."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in run.items():
         if match := re.fullmatch(rf"{_RUN_DATA}(\d*)\.(\w+)", key):
@@ -261,7 +283,7 @@ def _mark(number: int) -> str:
 
 
 def check_start(name: str, card: Card, settings: RunSettings) -> None:
-    """Require that a network to begin with, which brings its own model and settings, is not asked for others."""
+    """Require that no other model or settings are asked for than those that a network to fine-tune brings."""
     asked = describe_model(settings.model) if "model" in settings.chosen else card.model
     if asked != card.model and {asked, card.model} & MODELS.keys():
         raise DisolError(f"{name} is a network {card.model!r}, not {asked!r}. Leave model out.")
@@ -275,7 +297,7 @@ def check_start(name: str, card: Card, settings: RunSettings) -> None:
 
 
 def require_vacant(out: Path) -> None:
-    """Refuse a folder that holds something."""
+    """Refuse a folder that is not empty."""
     if not is_vacant(out):
         raise DisolError(f"{out} exists already. Resume it, remove it, or choose another out.")
 
@@ -286,10 +308,10 @@ def is_vacant(folder: Path) -> bool:
 
 
 def _fine_tuned(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:
-    """Lower the learning rate for a network that is trained already, unless someone has set it, and say so."""
+    """Lower the learning rate for fine-tuning, unless it was set explicitly, and say so."""
     cost = (
-        "What a model gains on these cases it loses on those it was trained on before (Poisson, tuned on 16 plates: "
-        "from 0.5 % to 2.4 % there): evaluate it on both."
+        "What a model gains on these cases, it loses on those it was trained on before (Poisson, fine-tuned on 16 "
+        "plates: from 0.5 % to 2.4 % on those): evaluate it on both."
     )
     if "train.learning_rate" in settings.chosen:
         return settings, (cost,)
@@ -322,9 +344,9 @@ def _read_files(
         batch_size = settings.batch_size_at(stored.resolution, first.resolution)
         if num_cases < batch_size:
             enough = settings.batch_size * num_cases // batch_size
+            smaller = f"Set train.batch_size={enough} or less, or generate" if enough else "Generate"
             raise DisolError(
-                f"{path} has {num_cases} training cases, fewer than one batch of {batch_size}. "
-                f"Set train.batch_size={enough} or less, or generate more cases."
+                f"{path} has {num_cases} training cases, fewer than one batch of {batch_size}. {smaller} more cases."
             )
         if num_validation == 0:
             raise DisolError(f"{path} has no validation cases. Generate more cases.")
@@ -333,7 +355,7 @@ def _read_files(
 
 
 def _note_repeated(files: Sequence[CaseFile]) -> Iterator[str]:
-    """Say where cases that one file is validated on are trained on in another, which every resolution shows alike."""
+    """Note validation cases of one file that are training cases of another: every resolution shows the same cases."""
     for one, other in permutations(files, 2):
         if one.stored.draws_as(other.stored):
             cases = np.arange(min(one.stored.num_cases, other.stored.num_cases))
@@ -342,7 +364,7 @@ def _note_repeated(files: Sequence[CaseFile]) -> Iterator[str]:
             if count:
                 yield (
                     f"{count} validation cases of {one.path} are training cases of {other.path}: validation losses "
-                    "will be too small. Generate files with seeds of their own."
+                    "will be too small. Generate the files with different seeds."
                 )
 
 
@@ -366,7 +388,7 @@ def _require_match(problem: Problem, stored: StoreSettings, data: str | Path) ->
 def _digest_cases(store: Store) -> str:
     """Return a digest that tells apart files with the same settings: of all amplitudes and the first pattern.
 
-    It knows them to three digits: a file that another machine has generated again, and rounded otherwise, is the same.
+    It uses three digits of each: a file that another machine has generated anew, with other rounding, is the same.
     """
     read = (store.read(slice(None), "amplitude")["amplitude"], store.read(slice(1), "pattern")["pattern"])
     digits = [np.concatenate([np.round(mantissa * 2**10), exponent]) for mantissa, exponent in map(np.frexp, read)]
