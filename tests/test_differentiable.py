@@ -84,7 +84,7 @@ def test_what_torch_cannot_differentiate_is_refused() -> None:
         disol.solve_differentiable("poisson", domain=PLATE, dirichlet=held.requires_grad_(), source=PLATE)
     drawn = disol.draw("poisson", seed=3, resolution=SIDE)
     pixels = disol.draw("poisson", seed=3, resolution=SIDE, conventions="paper")
-    with pytest.raises(disol.DisolError, match="Gradients are of one case on its true boundary"):
+    with pytest.raises(disol.DisolError, match="Gradients are for one case on its true boundary"):
         disol.solve_differentiable(pixels)
-    with pytest.raises(disol.DisolError, match="Gradients are of one case on its true boundary"):
+    with pytest.raises(disol.DisolError, match="Gradients are for one case on its true boundary"):
         disol.solve_differentiable(disol.Case.stack([drawn, drawn]))

@@ -1,7 +1,7 @@
 """Terms of a problem, and their kinds: all that the package knows of a domain, a support, a source, ... in one place.
 
-A kind says how a term is checked, shown to a network, stored, turned and mirrored, scaled, coloured, labelled and read
-from text. A problem lists its terms; nothing else lists their names.
+A kind defines how a term is checked, encoded for a network, stored, rotated and mirrored, scaled, coloured, labelled
+and read from text. A problem lists its terms; nothing else lists their names.
 """
 
 from abc import ABC, abstractmethod
@@ -58,7 +58,7 @@ class Kind(ABC):
     storage       how a file keeps its channel; None for a channel that is derived when it is read
     is_geometry   says where the problem is posed and held, not what drives it
     is_load       the solution is linear in all loads together
-    has_sign      networks know it with both signs; any other load is cut into its positive and its negative part
+    has_sign      networks know it with both signs; any other load is split into its positive and its negative part
     is_directed   mirrored together with its component, like a vector
     """
 
@@ -68,9 +68,9 @@ class Kind(ABC):
     is_load: ClassVar[bool] = False
     has_sign: ClassVar[bool] = False
     is_directed: ClassVar[bool] = False
-    # Of marked pixels in pictures, by component; empty for what is shown as a field.
+    # Of marked pixels in pictures, by component; empty for kinds that are shown as a field.
     colours: ClassVar[Mapping[Axis | None, str]] = {}
-    # Texts that stand for what nobody has given, by component.
+    # Texts that stand for a term that is not given, by component.
     defaults: ClassVar[Mapping[Axis | None, str]] = {}
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Kind(ABC):
         return term.name
 
     def default(self, term: "Term") -> str:
-        """Return the text that stands for a term nobody has given."""
+        """Return the text that stands for a term that is not given."""
         if term.component not in self.defaults:
             raise DisolError(f"{term.name} has no default.")
         return self.defaults[term.component]
@@ -142,7 +142,7 @@ class Support(Kind):
     storage = "bits"
     is_geometry = True
     colours: ClassVar = {None: "#d1495b", "x": "#d1495b", "y": "#00798c"}
-    # In pictures that a user has painted.
+    # In pictures painted by a user.
     paints: ClassVar[Mapping[Axis | None, Literal["red", "blue"]]] = {None: "red", "x": "red", "y": "blue"}
     defaults: ClassVar = dict.fromkeys((None, "x", "y"), "outer:0-0.25")
 
@@ -252,15 +252,15 @@ class InitialField(FieldKind):
 
 @final
 class Times(Kind):
-    """The seconds at which a transient problem is asked for; a network sees one of them, as a constant channel."""
+    """The times of a transient problem to solve for, in seconds; a network sees one of them, as a constant channel."""
 
     storage = None
     most: ClassVar[int] = 10_000
-    latest: ClassVar[float] = 1e5
+    latest: ClassVar[float] = 1e9  # of a time step of one's own; the number of steps is limited, too
     defaults: ClassVar = {None: "2,8,20"}
 
     def check(self, name: str, value: Any, domain: Mask) -> tuple[float, ...]:
-        """Read seconds from 0 on, not more and not later ones than can be solved."""
+        """Read times of 0 s or more, within the number and the range that can be solved."""
         del domain
         values = np.atleast_1d(checks.as_array(name, value))
         if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iuf":
@@ -270,12 +270,12 @@ class Times(Kind):
             raise DisolError(f"{name} must be at most {self.most} numbers, got {values.size}.")
         if not np.isfinite(values).all() or (values < 0).any():
             raise DisolError(f"{name} must be finite and not negative, got {shown(value)}.")
-        if values.max() > self.latest:  # every step up to the last one is solved
+        if values.max() > self.latest:
             raise DisolError(f"{name} must not exceed {self.latest:g} s, got {values.max():g} s.")
         return tuple(checks.as_float(name, values).tolist())
 
     def encode(self, value: Any, domain: Mask) -> Pixels:
-        """Repeat the share of the trained time everywhere."""
+        """Fill the grid with one time, as a share of the trained time."""
         return np.full(domain.shape, value)
 
     def read(self, term: Term, text: str, loops: NamedLoops) -> tuple[tuple[float, ...], str]:

@@ -1,4 +1,4 @@
-"""The one error that a caller causes, and how its message shows what came."""
+"""The one error that callers cause, and how its messages show values."""
 
 import re
 import reprlib
@@ -19,8 +19,22 @@ class DisolError(ValueError):
         super().__init__(one_line(message))
 
 
+class PlacedError(DisolError):
+    """An error at a point, whose message is a template with places for x and y.
+
+    These are coordinates of the grid, unless `Frame.in_drawing` has turned them into those of a drawing.
+    """
+
+    def __init__(self, template: str, x: float, y: float) -> None:
+        super().__init__(template.format(x=x, y=y))
+        self.template, self.x, self.y = template, x, y
+
+    def __reduce__(self) -> tuple[type["PlacedError"], tuple[str, float, float]]:
+        return type(self), (self.template, self.x, self.y)
+
+
 def one_line(message: str) -> str:
-    """Write a message on one line, without what a terminal would obey; of what is very long the middle is left out."""
+    """Write a message on one line, without control characters; the middle of what is very long is left out."""
     if len(message) > _LONGEST:
         message = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _shorten(word[0], _LONGEST_WORD), message)
     line = _shorten(" ".join(message.split()), _LONGEST_MESSAGE)
@@ -32,7 +46,7 @@ def _shorten(text: str, most: int) -> str:
 
 
 def shown(value: object) -> str:
-    """Write a value into a message: whatever a file holds, it is short and on one line."""
+    """Write a value for a message: short and on one line, whatever a file holds."""
     try:
         text = repr(value) if isinstance(value, str | int | float) else " ".join(reprlib.repr(value).split())
     except (ValueError, RecursionError):  # of an integer with thousands of digits
@@ -41,6 +55,6 @@ def shown(value: object) -> str:
 
 
 def listed(names: Iterable[str], longest: int = _LONGEST) -> str:
-    """List names that a file holds in a message: short, and without what a terminal would obey."""
+    """List names from a file in a message: short, and without control characters."""
     text = one_line(", ".join(names))
     return text if len(text) <= longest else f"{text[:longest]}..."

@@ -28,7 +28,7 @@ class Field:
 
     waves    rows of (ξ, a, b, c); a cosine is a wave whose phase c is π/2 further
     bumps    rows of (ξ, p_x, p_y, w)
-    floor    the smallest value that scaling gives it, and the only one of a constant
+    floor    the smallest value after scaling; the value of a constant field
     """
 
     waves: Float[np.ndarray, "wave 4"]
@@ -39,8 +39,8 @@ class Field:
 
     def __call__(self, x: Points, y: Points) -> Points:
         """Evaluate at arrays of points that broadcast against each other."""
-        # Waves and bumps are sums of products of a function of x and one of y: on a row and a column of
-        # coordinates this costs one matrix product instead of a sine or exponential per pixel.
+        # Waves and bumps separate into functions of x times functions of y: on a row and a column of coordinates
+        # this costs one matrix product instead of a sine or exponential per pixel.
         across, down = self._factors(x, y)
         if x.ndim == y.ndim == 2 and x.shape[0] == y.shape[1] == 1:
             total = down[:, :, 0].T @ across[:, 0, :]
@@ -60,14 +60,14 @@ class Field:
         )
 
     def scaled_to_unit(self, samples: Points) -> "Field":
-        """Return the field shifted and scaled so that these samples of it fill [floor, 1]."""
+        """Return the field shifted and scaled so that the given samples of it range over [floor, 1]."""
         low, high = float(samples.min()), float(samples.max())
         spread = high - low
         scale = self.scale * spread / (1 - self.floor) if spread > 0 else self.scale
         return replace(self, offset=self.offset + low * self.scale - self.floor * scale, scale=scale)
 
     def times(self, factor: float) -> "Field":
-        """Return the field with all its values multiplied."""
+        """Return the field multiplied by a factor."""
         waves, bumps = self.waves.copy(), self.bumps.copy()
         waves[:, 0] *= factor
         bumps[:, 0] *= factor
@@ -76,7 +76,7 @@ class Field:
 
 @dataclass(frozen=True)
 class FieldSettings:
-    """What random fields are made of: numbers of terms, frequencies, phases and widths."""
+    """Distribution of random fields: numbers of terms, frequencies, phases and widths."""
 
     most_terms: int = 3
     frequency: float = 1.0
@@ -84,7 +84,7 @@ class FieldSettings:
     width: tuple[float, float] = (0.5, 1.5)
 
     def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
-        """Draw a field, the same for every domain."""
+        """Draw a field, which does not depend on the domain."""
         del domain
         return draw_field(rng, self)
 
@@ -94,7 +94,7 @@ HIGH_FREQUENCY = FieldSettings(most_terms=7, frequency=4.0, phase=np.pi, width=(
 
 
 def draw_field(rng: np.random.Generator, settings: FieldSettings = IN_DISTRIBUTION) -> Field:
-    """Draw a weighted mean of sines, cosines and Gaussians (unscaled)."""
+    """Draw a weighted mean of sines, cosines and Gaussians, not yet scaled."""
     num_waves, num_bumps = 0, 0
     while num_waves + num_bumps == 0:
         num_waves, num_bumps = rng.integers(settings.most_terms + 1, size=2)
@@ -117,12 +117,12 @@ class RandomField(Protocol):
     """A kind of random field."""
 
     def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"], /) -> Field:
-        """Draw one (unscaled) for a domain."""
+        """Draw one for a domain, not yet scaled."""
 
 
 @dataclass(frozen=True)
 class ConstantField:
-    """The same value everywhere, 1 when it is scaled."""
+    """A constant field; 1 after scaling."""
 
     def draw(self, rng: np.random.Generator, domain: Bool[np.ndarray, "height width"]) -> Field:
         """Return it; there is only one."""
@@ -132,7 +132,7 @@ class ConstantField:
 
 @dataclass(frozen=True)
 class LocalField:
-    """One narrow Gaussian about a point of the domain."""
+    """One narrow Gaussian centred at a point of the domain."""
 
     width: tuple[float, float] = (0.03, 0.15)
 
@@ -161,9 +161,9 @@ class SummedField:
 
 @dataclass(frozen=True)
 class SeenField:
-    """A kind that is drawn again until it varies over the domain; scaled, the tail of a far bump is one bright pixel.
+    """A kind that is redrawn until it varies over the domain: scaling would turn the tail of a far bump into one pixel.
 
-    least   how much it varies; terms have weights that add up to 1
+    least   smallest range over the domain; the weights of the terms add up to 1
     """
 
     kind: RandomField
@@ -181,7 +181,7 @@ class SeenField:
 
 @dataclass(frozen=True)
 class RaisedField:
-    """A kind whose smallest value is not 0 when it is scaled."""
+    """A kind whose smallest value after scaling is drawn instead of 0."""
 
     kind: RandomField
     floor: tuple[float, float] = (0.0, 0.9)
@@ -192,7 +192,7 @@ class RaisedField:
 
 
 Function = Callable[[Points, Points], Points]
-# A function of one case, functions or values for each case of a batch, or one value per pixel of one case or of many.
+# A function, a tuple with a function or an array for each case of a batch, or one value per pixel of one case or many.
 Source = Function | tuple[Function | Float[Array, "_ _"], ...] | Float[Array, "*batch height width"]
 
 
@@ -224,14 +224,14 @@ def sample(
             "Return an array of the shape of x."
         )
     sampled = np.zeros(where.shape)
-    sampled[where] = checks.as_float("What the source function returns", values)
+    sampled[where] = checks.as_float("The result of the source function", values)
     return sampled
 
 
 def at_pixels(
     source: Source, mask: Bool[Array, "*batch height width"], across: float = 0.5, down: float = 0.5
 ) -> Float[Array, "*batch height width"]:
-    """Sample a source at one point of every mask pixel (its centre, unless said); an array is constant per pixel."""
+    """Sample a source at one point of every mask pixel, by default its centre; an array is constant per pixel."""
     if isinstance(source, tuple):
         return np.stack([at_pixels(own, domain, across, down) for own, domain in zip(source, mask, strict=True)])
     if callable(source):
@@ -252,7 +252,7 @@ def at_nodes(
 
 @dataclass(frozen=True)
 class Multiple:
-    """A multiple of a function of x and y, or of these and of a normal. Unlike a closure it can be pickled."""
+    """A multiple of a function of x and y, or of x, y and the normal. Unlike a closure it can be pickled."""
 
     factor: float
     function: Callable[..., Any]
@@ -267,7 +267,7 @@ class Multiple:
 
 
 def times(factor: float, value: Any) -> Any:
-    """Multiply a number, an array or a function; None stays none."""
+    """Multiply a number, an array or a function by a factor; None stays None."""
     if value is None or factor == 1:
         return value
     return Multiple(factor, value) if callable(value) else factor * value
@@ -310,10 +310,14 @@ NAMED_FIELDS = {
 
 @dataclass(frozen=True)
 class Expression:
-    """A function f(x, y) of arrays; x runs to the right and y downwards, both from 0 to 1."""
+    """A function f(x, y) of arrays; x runs to the right and y downwards, both from 0 to 1.
+
+    is_named   one of `NAMED_FIELDS`, which is defined in the unit square whatever coordinates a drawing has
+    """
 
     text: str
     tree: ast.expr
+    is_named: bool = False
 
     def __call__(self, x: Points, y: Points) -> Points:
         """Evaluate at arrays of points that broadcast against each other."""
@@ -341,22 +345,22 @@ def read_expression(text: str) -> Expression:
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # a doubtful piece is refused below
+            warnings.simplefilter("ignore", SyntaxWarning)  # dubious syntax is refused below
             tree = ast.parse(written, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
         raise DisolError(f"Cannot read the expression {written!r}: {reason}. Use {ALLOWED}.") from None
     level: list[ast.AST] = [tree]
-    for _ in range(DEEPEST + 2):  # names and operators have a piece of their own below them
+    for _ in range(DEEPEST + 2):  # names and operators have child nodes of their own
         level = [piece for node in level for piece in ast.iter_child_nodes(node)]
-    if level:  # told before any piece is looked at or shown, which takes a call for each level
+    if level:  # refused before anything that recurses, with one call per level, sees the tree
         raise DisolError(f"The expression {written!r} is nested more than {DEEPEST} deep. Write a simpler one.")
     _check(tree, written)
-    return Expression(written, tree)
+    return Expression(written, tree, text.strip() in NAMED_FIELDS)
 
 
 def _check(node: ast.AST, text: str) -> None:
-    """Require that a tree is made of allowed pieces only."""
+    """Require that a tree consists of allowed nodes only."""
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             if not abs(value) <= sys.float_info.max:
@@ -381,7 +385,7 @@ def _check(node: ast.AST, text: str) -> None:
 
 
 def _evaluate(node: ast.expr, names: dict[str, Points]) -> Any:
-    """Return the value of a checked tree; NumPy floats throughout, so that huge powers become infinite at once."""
+    """Evaluate a checked tree, with NumPy floats throughout so that huge powers become infinite at once."""
     match node:
         case ast.Constant(value=value):
             return np.float64(value)  # type: ignore[arg-type]

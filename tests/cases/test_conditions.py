@@ -118,11 +118,18 @@ def test_markers_show_where_a_case_is_held_and_loaded() -> None:
         ({"dirichlet": {"inside": 1}}, "There is no part 'inside'"),
         ({"dirichlet": {"left": 1}, "flux": {"left": 1}}, "dirichlet on 'left' and flux on 'left' share a piece"),
         ({"dirichlet": {"left": np.nan}}, "dirichlet must be finite"),
-        ({"dirichlet": {"left": "1/(x - x)"}}, "value holds NaN or infinite values"),
+        ({"dirichlet": {"left": "1/(x - x)"}}, "dirichlet on 'left' holds NaN or infinite values"),
+        (
+            {"dirichlet": {"left": 1}, "convection": {"right": (3, "log(-x)")}},
+            "U_out of convection on 'right' holds NaN",
+        ),
+        ({"dirichlet": {"left": 1}, "convection": {"right": ("log(-x)", 3)}}, "h of convection on 'right' holds NaN"),
+        ({"dirichlet": {"left": 1}, "flux": {"right": "log(-x)"}}, "flux on 'right' holds NaN or infinite values"),
         ({"dirichlet": {}}, "dirichlet must map parts"),
         ({"flux": {"left": 1}}, "is not held against a constant"),
         ({"dirichlet": {"left": 1}, "convection": {"right": 3}}, r"convection must be \(h, U_out\)"),
         ({"dirichlet": {"left": 1}, "convection": {"right": (-1, 3)}}, "h of convection must be positive"),
+        ({"convection": {"right": ("y - 0.4", 3)}}, "h of convection must not be negative"),
     ],
 )
 def test_what_cannot_be_stated_is_told_in_one_line(data: dict[str, Any], message: str) -> None:

@@ -285,7 +285,7 @@ HUGE = 10**400
         ({"source": np.full((SIDE, SIDE), HUGE, dtype=object)}, "source must hold real numbers, got dtype object"),
         ({"source": [[HUGE] * SIDE] * SIDE}, "source must hold real numbers, got dtype object"),
         ({"source": good()["source"] * 1j}, "source must hold real numbers, got dtype complex128"),
-        ({"source": lambda x, y: np.full(x.shape, np.longdouble("1e4000"))}, "source function returns overflows"),
+        ({"source": lambda x, y: np.full(x.shape, np.longdouble("1e4000"))}, "result of the source function overflows"),
         ({"diffusion": HUGE}, "diffusion must be finite"),
         ({"diffusion": np.longdouble("1e4000")}, "diffusion must be finite"),
         ({"diffusion": np.longdouble("1e-4000")}, "diffusion must be positive"),

@@ -1,5 +1,7 @@
 """Physical sizes: results do not depend on the unit of length, and are those of closed forms in it."""
 
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,7 +97,7 @@ def test_a_polygon_in_the_unit_square_stays_there_unless_told_otherwise_and_says
             "leaves the unit square, which the grid covers",
         ),
         ({"outer": L_SHAPE.tolist()}, "metres", "coordinates must be 'drawing' or 'grid', got 'metres'"),
-        ("star", "drawing", "coordinates are of polygons, got star. Leave out coordinates"),
+        ("star", "drawing", "coordinates are for polygons, got star. Leave out coordinates"),
     ],
 )
 def test_coordinates_that_cannot_be_are_one_clear_error(geometry: Any, coordinates: str, message: str) -> None:
@@ -181,7 +183,7 @@ def test_a_step_of_ones_own_reaches_other_times() -> None:
     assert day.field[0, 0, 8, 7] / np.sin(np.pi * 7.5 / 16) == pytest.approx(np.exp(-(np.pi**2) * 0.0864), rel=0.01)
     with pytest.raises(disol.DisolError, match=r"times must be multiples of the time step, 0\.01 s"):
         disol.solve_exact("heat", **given, times=[0.015], time_step=0.01)
-    with pytest.raises(disol.DisolError, match="poisson has no steps of time"):
+    with pytest.raises(disol.DisolError, match="poisson has no time steps"):
         disol.solve_exact("poisson", domain=domain, dirichlet={"left": 1}, time_step=1.0)
 
 
@@ -281,3 +283,76 @@ def test_a_plane_of_no_kind_is_told_in_a_line() -> None:
     for plane in ("shear", 3, np.ones((2, 3))):
         with pytest.raises(disol.DisolError, match="plane must be 'strain' or 'stress'"):
             disol.Case.from_arrays("elasticity", domain=plate(), fix_x={"left": 0}, fix_y={"left": 0}, plane=plane)
+
+
+SQUARE: dict[str, Any] = {"outer": [[0, 0], [100, 0], [100, 100], [0, 100]]}  # in millimetres
+
+
+def test_a_step_of_ones_own_decides_which_times_a_drawing_can_be_asked_for() -> None:
+    material = {"conductivity": 0.05, "density": 1e-5, "capacity": 500.0, "initial": 20, "resolution": 16}
+    early = disol.read_case("heat", SQUARE, **material, dirichlet="left=20", times=[0.1, 0.3], time_step=0.1)
+    assert early.times == (0.1, 0.3)
+    # A week: the temperature falls linearly from 100 to 20 + q / h at the right end.
+    late = disol.solve_exact(
+        disol.read_case(
+            "heat", SQUARE, **material, dirichlet="left=100", convection="right=0.01:20", times=604800, time_step="3600"
+        )
+    )
+    assert late.total_flux("left") == pytest.approx([100 * 80 / (100 / 0.05 + 1 / 0.01)])
+    for step, time in ((0.1, 0.25), (10, 15)):
+        with pytest.raises(disol.DisolError, match=f"multiples of the time step, {step} s, got"):
+            disol.read_case("heat", SQUARE, **material, times=[time], time_step=step)
+    with pytest.raises(disol.DisolError, match="at most 100,000 time steps of 1 s"):
+        disol.read_case("heat", SQUARE, **material, times=[1e6], time_step=1)
+
+
+def test_fields_with_a_name_have_their_shape_in_every_unit() -> None:
+    given: dict[str, Any] = {"coordinates": "drawing", "resolution": SIDE, "dirichlet": "left"}
+    fields = []
+    for unit in (0.01, 1.0, 1000.0):
+        outline = {"outer": (unit * np.array(SQUARE["outer"])).tolist()}
+        warm = disol.read_case("heat", outline, **given, source="spots", initial="gaussian")
+        fields.append([warm.channel("source"), warm.channel("initial")])
+    assert np.max(fields[0]) > 0.9
+    assert agree(np.array(fields[1]), np.array(fields[0]))
+    assert agree(np.array(fields[2]), np.array(fields[0]))
+
+
+def test_a_case_that_is_driven_has_no_loads_and_supports_that_nobody_gave() -> None:
+    material = {"conductivity": 0.05, "density": 1e-5, "capacity": 500.0, "resolution": 16, "times": [20]}
+    # Insulated all around, a body warms by what flows in, over what it can hold.
+    heated = disol.solve_exact(disol.read_case("heat", SQUARE, **material, source=1e-3, initial=20))
+    assert heated.at([[50, 50], [3, 98]]) == pytest.approx(np.full((1, 1, 2), 20 + 1e-3 * 20 / 5e-3))
+    filled = disol.solve_exact(disol.read_case("heat", SQUARE, **material, flux="outer=0.01", initial=20))
+    assert [each.what for each in filled.totals()] == ["source", "storage", "flux", "balance"]
+    # Pulled by a prescribed displacement alone, ν = 0: uniform stress E u / l.
+    pulled = disol.solve_exact(
+        disol.read_case(
+            "elasticity", SQUARE, fix_x="left,right=0.1", fix_y="top", young=1e3, poisson_ratio=0.0, resolution=16
+        )
+    )
+    assert pulled.stress[0][pulled.domain] == pytest.approx(1.0)
+    assert {what for what, _, _ in pulled.totals()} == {"fix_x", "fix_y", "balance"}
+
+
+def test_errors_tell_places_in_the_coordinates_of_the_drawing() -> None:
+    with pytest.raises(disol.DisolError, match=r"around x = 50, y = 50 is not held against translation") as caught:
+        disol.solve_exact(disol.read_case("elasticity", SQUARE, fix_x="left", force_x="right"))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    touching = SQUARE | {"holes": [[[80, 20], [100, 40], [80, 60]]]}
+    with pytest.raises(disol.DisolError, match=r"cross or touch near x = 100, y = 40"):
+        disol.solve_exact(disol.read_case("poisson", touching, dirichlet="left"))
+
+
+def test_a_file_of_arrays_has_the_coordinates_of_its_pixels(tmp_path: Path) -> None:
+    for upwards in (False, True):
+        ring = SQUARE["outer"]
+        case = disol.read_case(
+            "poisson",
+            {"type": "Polygon", "coordinates": [ring]} if upwards else {"outer": ring},
+            dirichlet="outer=x + 3*y",
+            resolution=16,
+        )
+        with np.load(disol.solve_exact(case).save(tmp_path / "plane.npz")) as file:
+            x, y = np.meshgrid(file["x"], file["y"])
+            assert file["field"][0][file["domain"]] == pytest.approx((x + 3 * y)[file["domain"]])

@@ -142,6 +142,21 @@ def test_an_animation_has_a_frame_every_2_s_or_fewer_of_a_long_time(times, most,
     )
 
 
+@pytest.mark.parametrize(
+    ("times", "step", "most", "frames"),
+    [
+        ((60.0,), 10.0, 50, (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)),
+        ((60.0, 600.0), 10.0, 3, (60.0, 200.0, 400.0, 600.0)),
+        ((0.3,), 0.1, 50, (0.1, 0.2, 0.3)),
+    ],
+)
+def test_an_animation_has_frames_at_multiples_of_a_step_of_ones_own(times, step, most, frames, monkeypatch):
+    monkeypatch.setattr(sys.modules["disol.cli.report"], "MOST_FRAMES", most)
+    heated = {"dirichlet": "left=1", "conductivity": 1, "resolution": 16}
+    case = disol.read_case("heat", "star", **heated, times=list(times), time_step=step)
+    assert movie_times(case) == pytest.approx(frames)
+
+
 @pytest.mark.parametrize(("seconds", "shown"), [(0.01234, "12.3 ms"), (0.9, "900.0 ms"), (2.0, "2.0 s")])
 def test_times_are_shown_in_their_unit(seconds, shown):
     assert duration(seconds) == shown

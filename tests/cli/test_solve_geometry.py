@@ -71,6 +71,19 @@ def test_a_hole_that_a_grid_does_not_see_is_named(run):
     assert "hole 1 of pinhole.json is too small for this grid" in " ".join(run("--geometry", "pinhole.json")[1].split())
 
 
+def test_a_hole_that_pixels_do_not_see_is_named_where_pixels_are_shown(run):
+    hole = [[150.1, 150.1], [150.6, 150.1], [150.6, 150.6]]
+    far = [[100, 100], [200, 100], [200, 200], [100, 200]]
+    Path("far.json").write_text(json.dumps({"outer": far, "holes": [hole]}))
+    message, given = "hole 1 of far.json is too small for this grid", ["--source", "1", "--no-distance"]
+    predicted = run("--geometry", "far.json", "--dirichlet", "outer", "--conductivity", "2", *given)[1]
+    assert "predicted" in predicted
+    assert message in " ".join(predicted.split())
+    alone = run("--geometry", "far.json", "--dirichlet", "outer=1", *given)[1]
+    assert "not predicted" in alone
+    assert message not in " ".join(alone.split())
+
+
 def test_a_hole_that_a_grid_cuts_in_two_keeps_both_parts_and_is_named(run):
     upper = [[0.2, 0.2], [0.4, 0.2], [0.4, 0.499], [0.6, 0.499], [0.6, 0.2], [0.8, 0.2]]
     lower = [[x, 1 - y] for x, y in reversed(upper)]

@@ -22,13 +22,16 @@ def test_a_time_between_steps_is_refused_as_it_was_written(fails):
         (["--geometry", "random:1+half"], "Unknown shift 'half'"),
         (["--geometry", "missing.json"], "Cannot read missing.json"),
         (["--geometry", "missing.png"], "Cannot read missing.png"),
-        (["--geometry", "square.json", "--seed", "3"], "--seed draws what a named shape is not given"),
+        (["--geometry", "square.json", "--seed", "3"], "--seed draws the missing terms of a named shape"),
         (["--geometry", "random:1+source=x"], "Write source=0.3 or source=0.2..0.3."),
         (["--seed", "-3"], "error: --seed must not be negative"),
         (["--dirichlet", "outer:0.1"], "outer:0.1-0.3"),
         (["--dirichlet", "hole7"], "The loops are outer, hole1"),
-        (["--force-x", "outer"], "poisson has no --force-x. It takes --dirichlet, --source."),
-        (["--time", "2"], "poisson has no --time"),
+        (
+            ["--force-x", "outer"],
+            "poisson has no --force-x. It takes --dirichlet, --source. Pass --problem elasticity, which has it.",
+        ),
+        (["--time", "2"], "poisson has no --time. It takes --dirichlet, --source. Pass --problem heat"),
         (["--source", "z*x"], "'z' is not allowed"),
         (["--source", "1/(x - x)"], "not finite at x ="),
         (["--source", "[link]x"], "'[link]x'"),
@@ -45,6 +48,18 @@ def test_a_time_between_steps_is_refused_as_it_was_written(fails):
 )
 def test_a_wrong_input_is_one_line_and_writes_nothing(fails, arguments, message):
     assert message in fails(*arguments)
+
+
+def test_a_support_of_another_problem_is_answered_by_those_of_this_one(fails):
+    message = "elasticity has no --dirichlet. It takes --fix-x and --fix-y instead."
+    assert message in fails("--dirichlet", "outer", problem="elasticity")
+    assert message in fails("--dirichlet", "outer=1", problem="elasticity")
+
+
+def test_a_load_on_what_is_held_is_an_error_and_not_a_solution_of_zeros(fails):
+    message = "fix_x on 'left' and force_x on 'left' share a piece of the boundary. Keep them apart."
+    given = ["--fix-x", "left", "--fix-y", "left", "--force-x", "left=1"]
+    assert message in fails("--geometry", "square.json", *given, problem="elasticity")
 
 
 @pytest.mark.parametrize("times", ["3", "-2", "soon", "nan", "1e9", ""])

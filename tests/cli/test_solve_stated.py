@@ -52,6 +52,75 @@ def test_what_flows_in_leaves_by_exchange(solve, wall):
     assert total(done.stdout, "convection", "right") == [-600]
 
 
+def test_the_stress_beside_a_round_hole_is_three_times_the_pull_and_it_is_said_where(solve, home):
+    # Kirsch's plate, a quarter of it: the hole has a tenth of the width, so 3.03 of the pull instead of 3.
+    angles = np.linspace(0, np.pi / 2, 60)
+    arc = np.stack([5 * np.sin(angles), 50 - 5 * np.cos(angles)], axis=1)
+    quarter = {"outer": [[0, 0], [50, 0], [50, 50], *arc[::-1].tolist()]}
+    (home / "quarter.json").write_text(json.dumps(quarter))
+    done = solve(
+        "--geometry", "quarter.json", "--fix-x", "left", "--fix-y", "bottom", "--force-x", "right=1", "--plane",
+        "stress", "--resolution", "128", "--no-distance", problem="elasticity",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = re.search(
+        r"largest von Mises stress +(\S+) at pixel centres\s+(\S+) on the boundary: outer, x = (\S+), y = (\S+)",
+        done.stdout,
+    )
+    inside, around, x, y = map(float, found.groups())
+    assert around == pytest.approx(3.03, rel=0.04)
+    assert inside < around
+    assert (x, y) == pytest.approx((0, 45), abs=0.5)
+
+
+def test_the_range_on_the_boundary_is_that_of_the_values_it_is_held_at(solve, wall):
+    done = solve("--geometry", wall, "--dirichlet", "left=20,right=80", "--no-distance", "--out", "w")
+    found = re.search(
+        r"^U +from (\S+) to (\S+) at pixel centres\s+from (\S+) to (\S+) on the boundary", done.stdout, re.M
+    )
+    low, high, *held = map(float, found.groups())
+    assert held == [20, 80]
+    assert 20 < low < high < 80
+
+
+@pytest.mark.parametrize(
+    ("given", "problem", "reason"),
+    [
+        (["--dirichlet", "left=20"], "poisson", "and no values, fluxes or convection on parts of the boundary"),
+        (["--dirichlet", "left", "--source", "1", "--reaction", "1"], "poisson", "take a case's own reaction."),
+        (["--dirichlet", "left", "--source", "1", "--velocity", "1,0"], "poisson", "know only the numbers they were"),
+        (["--plane", "stress"], "elasticity", "paper conventions mean plane strain."),
+    ],
+)
+def test_a_note_says_why_there_is_no_prediction_and_does_not_ask_for_what_is_printed(
+    solve, wall, given, problem, reason
+):
+    done = solve("--geometry", wall, *given, "--no-distance", problem=problem)
+    assert done.returncode == 0, done.stderr
+    (note,) = (line for line in done.stdout.splitlines() if "not predicted: " in line)
+    assert reason in note
+    assert "solve_exact" not in done.stdout
+    refused = solve("--geometry", wall, *given, "--no-exact", problem=problem)
+    assert refused.stderr.strip().endswith(". Leave out --no-exact.")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem", "equation"),
+    [
+        (["--dirichlet", "left"], "poisson", "−ΔU = f"),
+        (["--dirichlet", "left=20", "--conductivity", "45"], "poisson", "−κ ΔU = f"),
+        (["--dirichlet", "left", "--source", "1", "--conductivity", "2"], "poisson", "−κ ΔU = f"),
+        (["--dirichlet", "left=20", "--conductivity", "45 + x"], "poisson", "−div(κ ∇U) = f"),
+        (["--dirichlet", "left=20", "--density", "2"], "heat", "ρ ∂U/∂t = ΔU + f"),
+    ],
+)
+def test_the_equation_that_is_printed_is_the_one_that_is_solved(solve, wall, given, problem, equation):
+    done = solve("--geometry", wall, *given, "--no-distance", problem=problem)
+    assert done.returncode == 0, done.stderr
+    (shown,) = re.findall(rf"^problem +{problem}: (.*\S)", done.stdout, re.MULTILINE)
+    assert shown == equation
+
+
 def test_other_units_and_moduli_are_predicted_where_the_equation_scales_with_them(solve, wall):
     plain = solve("--geometry", wall, "--dirichlet", "left", "--source", "1", "--conductivity", "2", "--out", "a")
     assert plain.returncode == 0, plain.stderr
@@ -104,6 +173,33 @@ def test_heat_in_materials_is_animated_without_a_network(solve, wall):
     assert 20 < arrays("h")["field"][0].max() <= 100.5
 
 
+def test_heat_with_a_step_of_its_own_is_animated_at_its_multiples(solve, wall):
+    material = ["--conductivity", "45", "--density", "1e-3", "--capacity", "1", "--initial", "20"]
+    for number, (times, step) in enumerate((("60,600", "10"), ("0.3,0.5", "0.1"), ("36000", "1200"))):
+        done = solve(
+            "--geometry", wall, *material, "--dirichlet", "left", "--time", times, "--time-step", step,
+            "--out", f"h{number}", "--no-distance", problem="heat",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert Path(f"h{number}/solution.gif").stat().st_size > 0
+        assert arrays(f"h{number}")["times"].tolist() == [float(time) for time in times.split(",")]
+    refused = solve("--geometry", wall, *material, "--time", "15", "--time-step", "10", problem="heat")
+    assert "--time must be multiples of the time step, 10 s, got [15.0]" in refused.stderr
+
+
+def test_what_is_given_on_the_boundary_is_all_that_holds_and_loads_an_outline(solve, wall):
+    pushed = solve(
+        "--geometry", wall, "--fix-x", "left,right=0.1", "--fix-y", "left", "--out", "p", problem="elasticity"
+    )
+    assert pushed.returncode == 0, pushed.stderr
+    # Loads that nobody has given are not made up: what the left end takes is what the right end gives.
+    assert total(pushed.stdout, "fix_x", "left")[0] == -total(pushed.stdout, "fix_x", "right")[0]
+    assert "default" not in pushed.stdout
+    loose = solve("--geometry", wall, "--flux", "left=3")
+    assert loose.returncode == 2
+    assert "x = 150, y = 100 is not held against a constant" in loose.stderr
+
+
 def test_a_preview_shows_the_outline_and_solves_nothing(solve, wall, monkeypatch):
     monkeypatch.setattr("disol.solutions.solve.solve_case", None)
     done = solve("--geometry", wall, "--preview", "--out", "p")
@@ -121,6 +217,8 @@ def test_a_preview_of_a_shape_that_ends_in_a_point_leaves_out_that_side(solve):
     [
         (["--dirichlet", "left=20,left=30"], "The part 'left' is given twice"),
         (["--dirichlet", "left=20", "--flux", "left=3"], "share a piece of the boundary"),
+        (["--dirichlet", "left=1e308", "--flux", "right=1"], "The load overflows in double precision"),
+        (["--dirichlet", "left=1/(y - y)"], "dirichlet on 'left' holds NaN or infinite values"),
         (["--dirichlet", "inside=20"], "There is no part 'inside'"),
         (["--flux", "left"], "flux on 'left' has no value"),
         (["--convection", "left=3", "--dirichlet", "right"], "as text H:OUTSIDE"),

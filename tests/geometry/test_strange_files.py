@@ -193,7 +193,7 @@ def jpeg_of_scans(count: int) -> bytes:
         (FILES["gif"][:13] + (MOST_SEGMENTS + 1) * b"!\xfe\1x\0" + FILES["gif"][13:], "more than 20000 segments"),
         (jpeg_of_scans(MOST_SCANS), "more than 200 scans"),
         (b"\xff\xd8" + 101 * (b"\xff\xe1\xff\xffExif\0\0" + bytes(2**16 - 9)), "more than 100 segments of EXIF"),
-        (bmp(9, 9, compression=1), "BMP files of compressed runs are not read"),
+        (bmp(9, 9, compression=1), "run-length encoded BMP files are not read"),
         (encoded(Image.fromarray(np.full((9, 9), 200.0, np.float32)), "TIFF"), r"must lie in \[0, 1\]"),
         (encoded(Image.fromarray(np.full((9, 9), 1e6, np.int32)), "TIFF"), r"must lie in \[0, 65535\]"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "it is no picture"),
@@ -371,3 +371,15 @@ def test_a_wrong_text_is_refused_in_one_line(given, message):
     with pytest.raises(DisolError, match=message) as raised:
         read_case("heat", **given, conventions="paper")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "message"),
+    [
+        ("part.step", "Cannot read part.step: geometries are read from .json, .geojson"),
+        ({"outer": [[0, 0], [1000, 0], [1000, 1], [0, 1]]}, "No pixel of a 16 x 16 grid lies in the domain"),
+    ],
+)
+def test_what_no_grid_shows_is_told_as_such(geometry, message):
+    with pytest.raises(DisolError, match=message):
+        read_case("poisson", geometry, resolution=16)

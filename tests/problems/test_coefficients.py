@@ -9,6 +9,8 @@ from skfem.helpers import grad
 
 import disol
 from disol import Case, DisolError
+from disol.fem import forms
+from disol.problems.heat import HeatProblem
 from disol.solutions.true_boundary import coefficients
 
 PHYSICAL = {"conventions": "physical"}
@@ -249,6 +251,36 @@ ONES = np.ones((16, 16))
 
 
 @pytest.mark.parametrize(
+    ("problem", "given", "equation"),
+    [
+        *((name, {}, problem.equation) for name, problem in disol.PROBLEMS.items()),
+        ("poisson", {"diffusion": 45}, "−κ ΔU = f"),
+        ("poisson", {"conductivity": lambda x, y: 1 + x, "reaction": 2.0}, "−div(κ ∇U) + r U = f"),
+        ("poisson", {"velocity": (1, 0)}, "−ΔU + v · ∇U = f"),
+        ("advection-diffusion-high", {"velocity": (0, 0)}, "−κ ΔU = f"),
+        ("advection-diffusion-low", {"diffusion": [[2, 0], [0, 1]]}, "−div(κ ∇U) + v · ∇U = f"),
+        ("heat", {"source_strength": 1}, "∂U/∂t = s (ΔU + f)"),
+        ("heat", {"size": 300}, "∂U/∂t = ΔU + f"),
+        ("heat", {"conductivity": 45, "density": 7, "capacity": 460}, "ρ c ∂U/∂t = div(κ ∇U) + f"),
+        ("heat", {"capacity": 460, "time_scale": 2}, "c ∂U/∂t = s (ΔU + f)"),
+        ("elasticity", {"body_force": (0, 9.81)}, "−div σ(U) = F, σ·n = t"),
+    ],
+)
+def test_the_equation_of_a_case_has_the_numbers_and_coefficients_it_was_given(problem, given, equation):
+    case = Case.from_arrays(disol.draw(problem, resolution=16, **PHYSICAL), **given)
+    assert case.equation == equation
+    assert Case.stack([case, case]).equation == equation
+
+
+def test_an_equation_that_is_derived_from_another_keeps_its_own_text():
+    class Carried(HeatProblem):
+        def element_matrix(self, element, conventions):
+            return super().element_matrix(element, conventions) + forms.advection(element, (1.0, 0.0))
+
+    assert Carried("carried", "∂U/∂t + v · ∇U = ...", 16).equation_with(()) == "∂U/∂t + v · ∇U = ..."
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"diffusion": 0 * ONES}, "diffusion must be positive on every pixel of the domain, got 0"),
@@ -267,7 +299,7 @@ ONES = np.ones((16, 16))
         ({"reaction": 1.0, "conventions": "paper"}, 'Pass conventions="physical"'),
         ({"diffusion": -np.ones((2, 16, 16)), "domain": np.ones((2, 16, 16))}, "Case 0: diffusion must be positive"),
         ({"diffusion": np.ones((3, 16, 16)), "domain": np.ones((2, 16, 16))}, "equally many cases, .* 3 of diffusion"),
-        ({"young": ONES}, "poisson has no 'young'. It takes .*velocity, reaction"),
+        ({"young": ONES}, "poisson has no 'young'. It takes .*velocity, reaction. Pass problem='elasticity', which"),
     ],
 )  # fmt: skip
 def test_bad_coefficients_are_refused_in_one_line(given, message):
@@ -288,5 +320,18 @@ def test_ratios_of_poisson_are_refused_where_they_are_out_of_range_and_warned_of
 def test_networks_know_no_coefficients():
     case = Case.from_arrays("poisson", **square(64), source=np.ones((64, 64)), diffusion=np.ones((64, 64)), **PHYSICAL)
     for asked in (case, [case, case]):
-        with pytest.raises(DisolError, match="Networks know no diffusion of a case's own"):
+        with pytest.raises(DisolError, match="Neither networks nor pixels take a case's own diffusion"):
             disol.load("poisson").predict(asked)
+
+
+def test_a_formula_may_be_wrong_beside_the_domain_but_not_in_it():
+    square = {"outer": [[0, 0], [9, 0], [9, 9], [0, 9]]}
+    case = disol.read_case("poisson", square, dirichlet="left=0,right=1", conductivity="2 + 0*sqrt(x)", resolution=16)
+    assert disol.solve_exact(case).total_flux("right") == pytest.approx(2)
+    with pytest.raises(DisolError, match="diffusion must be positive on every pixel of the domain, got"):
+        disol.read_case("poisson", square, dirichlet="left=0,right=1", conductivity="x - 1")
+
+
+def test_a_single_number_is_no_vector():
+    with pytest.raises(DisolError, match=r"body_force must be two numbers, \(along x, along y\), got 9.81"):
+        disol.solve_exact("elasticity", domain=np.ones((16, 16)), fix_x={"left": 0}, body_force=9.81)

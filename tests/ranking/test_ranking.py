@@ -191,7 +191,7 @@ def test_measures_are_those_of_the_solution() -> None:
     fluxes = disol.solve_exact(heat).total_flux("outer")
     assert disol.rank([heat], "flux:outer").best.value == fluxes[np.abs(fluxes).argmax()]
     with pytest.warns(UserWarning, match="thinner"):
-        assert "max_temperature is of problems of one unknown" in disol.rank([elastic], "max_temperature")[0].error
+        assert "max_temperature is for problems with one unknown" in disol.rank([elastic], "max_temperature")[0].error
 
 
 def test_batches_hold_cases_of_one_kind_and_leave_true_boundaries_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

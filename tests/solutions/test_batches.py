@@ -293,6 +293,18 @@ def test_cases_that_differ_are_not_stacked(kind, other):
         Case.stack([disol.draw("heat", resolution=16, conventions="paper"), other])
 
 
+def test_cases_at_other_times_are_stacked_after_what_the_message_says():
+    cases = [disol.draw("heat", index=index, resolution=16) for index in range(3)]
+    assert len({case.times for case in cases}) > 1
+    message = r"Give each the same times, as in Case.from_arrays\(case, times=\[14.0\]\)"
+    with pytest.raises(disol.DisolError, match=message):
+        disol.solve_exact(cases)
+    batch = disol.solve_exact([Case.from_arrays(case, times=[14.0]) for case in cases])
+    for found, case in zip(batch, cases, strict=True):
+        assert found.case.geometry is case.geometry
+        assert np.array_equal(found.field, disol.solve_exact(case, times=[14.0]).field)
+
+
 def test_cases_of_other_conventions_are_not_stacked():
     cases = [disol.draw("poisson", resolution=16, conventions=rules) for rules in ("paper", "published")]
     with pytest.raises(disol.DisolError, match="share problem, conventions, grid and times"):

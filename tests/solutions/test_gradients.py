@@ -235,6 +235,12 @@ def test_factors_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(counted) == 5  # of the first step, which is taken in smaller ones, and of all others
 
 
+def test_a_gradient_can_be_asked_for_by_every_name_of_a_coefficient() -> None:
+    solution = disol.solve_exact(drawn("poisson"), conductivity=2.0)
+    named, own = (disol.solve_adjoint(solution, solution.field, of=name) for name in ("conductivity", "diffusion"))
+    assert named == {"conductivity": own["diffusion"]}
+
+
 def test_what_has_no_gradient_is_refused() -> None:
     solution = disol.solve_exact(drawn("poisson"))
     with pytest.raises(
@@ -251,9 +257,9 @@ def test_what_has_no_gradient_is_refused() -> None:
         disol.solve_adjoint(disol.solve_exact(drawn("poisson"), diffusion=1e-200), np.full((1, SIDE, SIDE), 1e100))
     pixels = disol.draw("poisson", seed=3, resolution=SIDE, conventions="paper")
     for wrong in (disol.solve_exact(pixels), disol.solve_exact([pixels, pixels], device="cpu")):
-        with pytest.raises(disol.DisolError, match="Gradients are of one case on its true boundary"):
+        with pytest.raises(disol.DisolError, match="Gradients are for one case on its true boundary"):
             disol.solve_adjoint(wrong, wrong.field)
-    with pytest.raises(disol.DisolError, match="Factors are kept of one case on the true boundary only"):
+    with pytest.raises(disol.DisolError, match="Factors are kept for one case on a true boundary only"):
         disol.solve_exact(pixels, keep_factors=True)
 
 

@@ -285,7 +285,7 @@ def test_each_case_of_a_batch_has_what_it_has_by_itself(conventions):
         assert np.array_equal(getattr(batch, name)[1], getattr(own, name))
     assert np.array_equal(batch.at([[0.5, 0.5]])[1], own.at([[0.5, 0.5]]), equal_nan=True)
     assert np.array_equal(batch.total_flux("left")[1], own.total_flux("left"))
-    with pytest.raises(DisolError, match="Totals are of one case, got a batch of 3"):
+    with pytest.raises(DisolError, match="Totals are for one case, got a batch of 3"):
         batch.totals()
 
 
@@ -329,7 +329,7 @@ def test_heat_has_an_axis_of_time():
         (
             "poisson",
             lambda found: found.stress,
-            "poisson has no stress: its fields are no displacements. Ask for flux.",
+            "poisson has no stress: its fields are not displacements. Ask for flux.",
         ),
         ("poisson", lambda found: found.max_displacement, "poisson has no displacement"),
         ("elasticity", lambda found: found.flux, "elasticity has no flux: it has 2 fields. Ask for stress."),

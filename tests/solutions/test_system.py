@@ -127,7 +127,7 @@ def test_a_system_is_shown_in_a_line():
 
 def test_a_batch_has_no_one_system():
     batch = disol.Case.stack([drawn("poisson")] * 2)
-    with pytest.raises(disol.DisolError, match=r"A system is of one case, got a batch of 2\. Pass one of them\."):
+    with pytest.raises(disol.DisolError, match=r"A system is for one case, got a batch of 2\. Pass one of them\."):
         disol.system(batch)
     with pytest.raises(disol.DisolError, match="Unknown element 'q2'"):
         disol.system(batch[0], element="q2")

@@ -210,7 +210,7 @@ def test_what_true_boundaries_cannot_do_is_refused_in_one_line(tmp_path):
         "Use disol.system": case.system,
         "Files hold cases on pixels": lambda: generate("poisson", 2, tmp_path / "x.h5", **PHYSICAL),
         'Solve it with conventions="physical"': pixels.estimate_distance,
-        "A region is of one case": lambda: cut_system(Case.stack([case, case])),
+        "A region is for one case": lambda: cut_system(Case.stack([case, case])),
         "was drawn with conventions 'physical'": lambda: disol.solve_exact(case, conventions="paper"),
     }
     for message, attempt in attempts.items():
@@ -259,6 +259,25 @@ def test_numbers_beyond_doubles_are_refused_in_one_line():
         with pytest.raises(DisolError, match=message) as raised:
             disol.solve_exact(problem, **data)
         assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", [6e307, 1e308])
+def test_values_that_overflow_on_their_way_through_a_polygon_are_not_called_singular(value):
+    wall = {"outer": [[0, 0], [300, 0], [300, 200], [0, 200]]}
+    for given in ({"dirichlet": {"left": value, "right": 0}}, {"dirichlet": {"left": 0}, "flux": {"right": value}}):
+        with pytest.raises(DisolError, match=r"(load|solution) overflows"):
+            disol.solve_exact(disol.read_case("poisson", wall, **given, **PHYSICAL))
+
+
+def test_a_hole_inside_one_pixel_is_met_on_the_true_boundary_and_noted_on_pixels():
+    side, corner = 0.002, 0.501
+    corners = [[corner, corner], [corner + side, corner], [corner + side, corner + side], [corner, corner + side]]
+    plate = {"outer": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]], "holes": [corners]}
+    case = disol.read_case("poisson", plate, dirichlet={"outer": 0}, flux={"hole1": 3}, **PHYSICAL)
+    assert case.notes == ()
+    assert disol.solve_exact(case).total_flux("outer") == pytest.approx(-3 * 4 * side)
+    (note,) = disol.read_case("poisson", plate, conventions="paper").notes
+    assert note.startswith("hole 1 of the outline is too small for this grid")
 
 
 def test_heat_of_any_speed_is_solved():

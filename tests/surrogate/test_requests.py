@@ -56,6 +56,19 @@ def test_wrong_data_are_the_errors_of_solve_exact(model, wrong):
     assert message_of(model.verify, **data) == expected
 
 
+def test_data_follow_the_conventions_of_training_unless_others_are_given(model):
+    terms = own_terms("poisson")
+    expected = model.predict(**terms).field
+    assert np.array_equal(model.predict(**terms, conventions="paper").field, expected)
+    stated = {**terms, "dirichlet": {"outer": 0}}  # parts of a true boundary, which pixels can show
+    found = model.verify(**stated, conventions="physical")
+    assert np.array_equal(found.prediction.field, model.predict(disol.Case.from_arrays("poisson", **stated)).field)
+    with pytest.raises(disol.DisolError, match="Networks know supports at zero"):
+        model.predict(**{**terms, "dirichlet": {"outer": 20}}, conventions="physical")
+    with pytest.raises(disol.DisolError, match="conventions 'paper', not 'physical'"):
+        model.predict(disol.draw("poisson", conventions="paper"), conventions="physical")
+
+
 def test_an_error_in_a_batch_names_the_case(model):
     terms = own_terms("poisson")
     domains = np.stack([terms["domain"], np.zeros((32, 32))])
@@ -106,7 +119,7 @@ def test_cases_of_another_kind_are_refused(model):
         model.verify(disol.draw("poisson", resolution=32, conventions="published"))
     for ask in (model.predict, model.verify):
         with pytest.raises(
-            ValueError, match=r"A case, several, or data by name are predicted, got ndarray. Pass domain=..., "
+            ValueError, match=r"Expected a case, a list of cases or data by name, got ndarray. Pass domain=..., "
         ):
             ask(np.ones((32, 32)))
     with pytest.raises(ValueError, match="A batch is made of cases, got ndarray"):

@@ -1,6 +1,6 @@
-"""A problem with all that it is given, drawn, from arrays or read: one case, or a batch of them.
+"""A problem with all its data, drawn at random, given as arrays or read from text and files: one case, or a batch.
 
-Names are imported on first use, so that a misspelt one is told before NumPy and SciPy are imported.
+Names are imported on first use, so that a misspelt one is reported before NumPy and SciPy are imported.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The data of a batch: how many cases they are of, and those of each case where cases are read one by one."""
+"""The data of a batch: how many cases they hold, and splitting them where cases are read one by one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,20 +11,20 @@ from disol.problems.problem import Problem
 
 
 def require_one_count(counts: Mapping[str, int]) -> int:
-    """Return how many cases all that has a batch axis has."""
+    """Return the number of cases, which everything with a batch axis must share."""
     if len(set(counts.values())) > 1 or 0 in counts.values():
         listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise DisolError(
             f"The terms of a batch must have equally many cases, at least one, got {listed}. "
-            "Pass arrays [batch, height, width], or leave out the batch axis of what all cases share."
+            "Pass arrays [batch, height, width], or leave out the batch axis of data that all cases share."
         )
     return next(iter(counts.values()))
 
 
 def split_cases(problem: Problem, given: Mapping[str, Any], count: int | None) -> list[dict[str, Any]]:
-    """Give each case of a batch its own data, and what all share; without a batch axis in anything there is none.
+    """Give each case of a batch its own data and the shared data; return no cases if nothing has a batch axis.
 
-    count   of cases, if it is known otherwise
+    count   number of cases, if it is known otherwise
     """
     batched = [name for name, value in given.items() if _has_batch_axis(problem, name, value)]
     counts = {name: len(given[name]) for name in batched} | ({} if count is None else {"the batch": count})
@@ -33,9 +33,9 @@ def split_cases(problem: Problem, given: Mapping[str, Any], count: int | None) -
 
 
 def _has_batch_axis(problem: Problem, name: str, value: Any) -> bool:
-    """Tell whether something has an entry for each case, before it is checked: by its axes, or as a list of functions.
+    """Tell, from its axes or as a list of functions, whether unchecked data has an entry for each case.
 
-    A coefficient with one for a batch has all others, too: those of a vector or a tensor, and those of pixels.
+    A coefficient with a batch axis must have all its other axes, too: those of a vector or tensor, and the pixel axes.
     """
     kinds = {term.name: term.kind for term in problem.terms}
     if name in kinds:

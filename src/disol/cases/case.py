@@ -1,4 +1,4 @@
-"""A case: one problem on one grid, or a batch of them. The one thing that moves through the package."""
+"""A case: one problem on one grid, or a batch of them. The only thing that is passed through the package."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,27 +39,27 @@ LARGEST_RESOLUTION = 4096  # 17 million pixels, more than a direct solver has me
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Case:
-    """A problem with all that it is given, checked: one case, or a batch whose arrays start with a batch axis.
+    """A problem with all its data, checked: one case, or a batch whose arrays start with a batch axis.
 
-    Build it by `Case.draw`, `Case.from_arrays`, `Case.stack` or `read_case`.
+    Build it with `Case.draw`, `Case.from_arrays`, `Case.stack` or `read_case`.
 
     problem              the PDE, with the numbers of its equation
     conventions          how it is discretised
-    terms                what it is given, by name: masks, forces, and sources as functions or arrays
-    coefficients         of one case on its true boundary: what changes from pixel to pixel, as arrays or functions
-    seed, index, shift   of a drawn case: where it comes from
-    geometry             of a case that is known as curves: those that every resolution shows
-    traced               of a case from a picture, on its true boundary: the edge of what is dark in it
-    sketch               of a drawn case: its markers as segments of these curves, its fields as functions
-    is_drawn             drawing has scaled its loads to the size that networks know; so it has those of a batch of such
+    terms                its data by name: masks, forces, and sources as functions or arrays
+    coefficients         spatially varying coefficients, as arrays or functions (single cases on the true boundary only)
+    seed, index, shift   what a drawn case was drawn from
+    geometry             the curves of the domain, if they are known; they are the same at every resolution
+    traced               the edge of the dark area, for a case read from a picture on its true boundary
+    sketch               markers as segments of the curves, and the fields of a drawn case as functions
+    is_drawn             the loads were drawn and scaled to the size that networks know; in a batch, those of all cases
     origin               where each term of a case that was read comes from, in words
-    notes                what a reader of it should know, such as what its grid does not show
-    stated               what was stated by parts of the boundary; the masks of its terms show where
-    frame                coordinates of the user: where the grid lies in a drawing, and how long its side is there
-    members              of a batch of cases on their true boundary that were stacked: these, with their curves
+    notes                what the user should know, such as what the grid does not show
+    stated               conditions on parts of the boundary; the masks of their terms show where
+    frame                the user's coordinates: where the grid lies in the drawing, and how long its side is there
+    members              the cases of a batch stacked on their true boundaries, with their curves
     domain, grid         where the equation holds, and the pixels it is made of
-    times                seconds at which a transient problem is asked for; None for a steady one
-    is_batch             it holds several cases
+    times                times in seconds at which a transient problem is solved; None for a steady one
+    is_batch             whether it holds several cases
     """
 
     problem: Problem
@@ -79,7 +79,7 @@ class Case:
     frame: Frame = field(default_factory=Frame)
     members: tuple["Case", ...] = ()
     _placed: Terms | None = None  # the same terms on a device, if they were checked there
-    _first: int = 0  # of a piece of a batch: the number of its first case, for messages
+    _first: int = 0  # number of the first case of a piece of a batch, for messages
     domain: Bool[Array, "*batch height width"] = field(init=False)
     grid: Grid = field(init=False)
     times: tuple[float, ...] | None = field(init=False)
@@ -110,14 +110,14 @@ class Case:
     ) -> "Case":
         """Draw case `index` of the sequence `seed`: a pure function of both.
 
-        resolution    pixels along a side, the problem's own unless given; every resolution shows the same case
-        shift         the way out of the training distribution: "topology", "boundary", "source", several with commas,
-                      "all", or "shape:arrow" ("shape:arrow+hole" with its hole and both other factors); sizes as in
-                      "topology=0.3" or {"topology": 0.3, "boundary": 5, "source": 8}, drawn between two as in
-                      "topology=0.2..0.3" or {"topology": (0.2, 0.3)}; "broad", domains, supports and loads of many
+        resolution    pixels along a side, by default the problem's own; every resolution shows the same case
+        shift         how to leave the training distribution: "topology", "boundary", "source", several with commas,
+                      "all", or "shape:arrow" ("shape:arrow+hole" with its hole and both other factors); with sizes as
+                      in "topology=0.3" or {"topology": 0.3, "boundary": 5, "source": 8}, or drawn from an interval as
+                      in "topology=0.2..0.3" or {"topology": (0.2, 0.3)}; "broad", domains, supports and loads of many
                       kinds; or "released", the kind of cases that the paper's authors released
-        conventions   "physical", on the true boundary, unless given; "paper" and "published" are on pixels, the former
-                      the default of a problem without a form
+        conventions   "physical" (default), on the true boundary; "paper" and "published" are on pixels, "paper" being
+                      the default for a problem without a form
         alpha         how closely the outline hugs its random points, from 0 (convex) to 1
         """
         problem = find_problem(problem)
@@ -154,16 +154,16 @@ class Case:
         device: Any = None,
         **data: Any,
     ) -> "Case":
-        """Read a user's own data: terms of the problem by name, and numbers of its equation.
+        """Build a case from the user's own data: terms of the problem by name, and numbers of its equation.
 
-        Arrays are [height, width], or [batch, height, width] for a batch; a source can be a function f(x, y) too, or a
-        list of functions, one for each case. What has no batch axis is shared by all cases. With a device the arrays of
-        a batch are taken there first, and checked there. A case in place of a problem has those of its terms replaced
-        that are given; on its true boundary it keeps its curves unless a mask or a force is among them, of which the
-        boundary is then the outer sides of pixels.
+        Arrays are [height, width], or [batch, height, width] for a batch; a source can also be a function f(x, y), or a
+        list of functions, one for each case. Data without a batch axis is shared by all cases. With a device, the
+        arrays of a batch are moved to it first and checked there. If a case is passed in place of a problem, the given
+        terms replace its own; on its true boundary it keeps its curves, unless a mask or a force is among them: its
+        boundary then follows the outer sides of pixels.
 
-        Conventions are "physical" unless given, or "paper" of a problem that has no form. Coefficients of a batch may
-        have a batch axis in front, too, and conditions on parts of the boundary are stated for all of its cases.
+        Conventions are "physical" by default, or "paper" for a problem that has no form. Coefficients of a batch may
+        also have a batch axis in front; conditions on parts of the boundary apply to all of its cases.
         """
         if each := cls._read_each(problem, conventions, data):
             return cls.stack(each)
@@ -179,7 +179,7 @@ class Case:
             return posed._replaced(given)
         stated = () if posed is None else tuple(each for each in posed.stated if each.argument not in given.terms)
         if stated and "domain" in given.terms:
-            raise DisolError("What was stated of parts of a boundary is not known of another domain. State all anew.")
+            raise DisolError("Conditions on parts of a boundary do not carry over to another domain. Give them again.")
         is_stated = bool(stated) or given.is_stated
         terms = given.complete({} if posed is None else posed.terms, is_stated)
         host, placed = read_terms(given.problem, terms, device, held_by_pixels=not is_stated)
@@ -187,7 +187,7 @@ class Case:
         return case._replaced(replace(given, terms={})) if is_stated or given.coefficients else case
 
     def _replaced(self, given: Given) -> "Case":
-        """Return a case on the same boundary with other numbers, fields, conditions by parts, and coefficients."""
+        """Return a case on the same boundary with other numbers, fields, coefficients, and conditions on its parts."""
         problem, frame = given.problem, given.frame
         kinds, terms = {term.name: term.kind for term in problem.terms}, {**self.terms}
         coefficients = given.check_coefficients(self.domain)
@@ -200,7 +200,7 @@ class Case:
             stated += read_conditions(problem, given.conditions, self.region, frame)
         for name, values in given.values.items():
             if self.sketch is not None:
-                raise DisolError(f"{name}{VALUES} are of pixels, and this case has curves. Use {name}={{'left': 20}}.")
+                raise DisolError(f"{name}{VALUES} are for masks, but this case has curves. Use {name}={{'left': 20}}.")
             stated.append(read_values(problem, problem.term(name), terms[name], values, self.domain))
         require_apart(stated)
         for name in given.conditions:
@@ -226,7 +226,7 @@ class Case:
     def _read_each(
         cls, problem: "str | Problem | Case", conventions: str | Conventions | None, given: Mapping[str, Any]
     ) -> "list[Case]":
-        """Read the cases of a batch one by one where, on true boundaries, they are more than masks and fields."""
+        """Read the cases of a batch on true boundaries one by one if they consist of more than masks and fields."""
         given = {name: value for name, value in given.items() if value is not None}
         if isinstance(problem, Case):
             equation, rules, number = problem.problem, problem.conventions, len(problem) if problem.is_batch else None
@@ -248,17 +248,21 @@ class Case:
 
     @classmethod
     def stack(cls, cases: Sequence["Case"]) -> "Case":
-        """Make a batch of single cases of one problem on one grid; transient ones have the same times."""
+        """Make a batch of single cases of one problem on one grid; transient cases must have the same times."""
         if not cases:
             raise DisolError("A batch needs at least one case, got none.")
         first = cases[0]
         for case in cases:
             if not isinstance(case, Case):
                 raise DisolError(f"A batch is made of cases, got {type(case).__name__}.")
-            shared = (case.problem, case.conventions, case.grid, case.times)
-            if case.is_batch or shared != (first.problem, first.conventions, first.grid, first.times):
+            shared = (case.problem, case.conventions, case.grid)
+            is_alike = not case.is_batch and shared == (first.problem, first.conventions, first.grid)
+            if not is_alike or case.times != first.times:
+                times = shown(list(first.times or ()))
+                remedy = f" Give each the same times, as in Case.from_arrays(case, times={times})." if is_alike else ""
                 raise DisolError(
-                    f"The cases of a batch share problem, conventions, grid and times, got {first} and {case}."
+                    "The cases of a batch must share problem, conventions, grid and times, "
+                    f"got {first} and {case}.{remedy}"
                 )
         terms: dict[str, Any] = {}
         for term in first.problem.terms:
@@ -274,9 +278,9 @@ class Case:
 
     @property
     def boundary(self) -> Literal["true", "edges", "pixels"]:
-        """Where its boundary is: on its curves, on the outer sides of pixels of its mask, or all over these pixels.
+        """Where conditions hold: on the true curves, on the outer sides of marked pixels, or at all nodes of these.
 
-        That of a batch is true if it is so of every case.
+        For a batch it is "true" if it is so for every case.
         """
         if not self.conventions.true_boundary:
             return "pixels"
@@ -284,15 +288,21 @@ class Case:
 
     @cached_property
     def region(self) -> Region:
-        """The domain as loops, of one case: its curves, or the staircase of its mask."""
+        """The domain of one case as loops: its curves, or the staircase of its mask."""
         if self.is_batch:
-            raise DisolError(f"A region is of one case, got a batch of {len(self)}. Pass one of them.")
+            raise DisolError(f"A region is for one case, got a batch of {len(self)}. Pass one of them.")
         if self.sketch is None:
             return Region.from_mask(self.domain)
         if self.geometry is not None:
-            return Region.from_geometry(self.geometry)
+            with self.frame.in_drawing():
+                return Region.from_geometry(self.geometry)
         assert self.traced is not None
         return self.traced
+
+    @property
+    def equation(self) -> str:
+        """The PDE as text, with the numbers and coefficients of the case."""
+        return self.problem.equation_with({name for case in self.members or (self,) for name in case.coefficients})
 
     @property
     def channels(self) -> ChannelLayout:
@@ -301,7 +311,7 @@ class Case:
 
     @cached_property
     def inputs(self) -> Float32[Array, "*batch channel height width"]:
-        """The stacked channels that a network sees; of a transient problem at the first time."""
+        """The stacked channels that a network sees; for a transient problem at the first time."""
         return self.problem.encode(self.terms, self.conventions)
 
     def channel(self, name: str) -> Float32[Array, "*batch height width"]:
@@ -310,19 +320,19 @@ class Case:
 
     @property
     def length(self) -> float:
-        """Length of one unit of the grid, in units of its drawing."""
+        """Length of one unit of the grid, in units of the drawing."""
         return self.frame.length
 
     def to_grid(self, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 2"]:
-        """Take points of its drawing to the grid, which is one unit high."""
+        """Map points from the coordinates of the drawing to those of the grid, which is one unit high."""
         return self.frame.to_grid(points)
 
     def to_drawing(self, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 2"]:
-        """Take points of the grid to its drawing."""
+        """Map points from the coordinates of the grid to those of the drawing."""
         return self.frame.to_drawing(points)
 
     def coefficient_values(self) -> dict[str, Float[np.ndarray, "..."]]:
-        """Return its coefficients as arrays whose last axes are pixels; what is the same everywhere has none."""
+        """Return its coefficients as arrays whose last axes are pixels; constant coefficients have no pixel axes."""
         if self.members:
             each = [case.coefficient_values() for case in self.members]
             names = dict.fromkeys(name for own in each for name in own)
@@ -334,9 +344,9 @@ class Case:
         return {name: kinds[name].on(name, value, self.domain) for name, value in self.coefficients.items()}
 
     def on_pixels(self, conventions: str | Conventions = "paper") -> "Case":
-        """Return the case of the same masks and fields on pixels, which is what networks know of it.
+        """Return the case with the same masks and fields on pixels, which is how networks know it.
 
-        Of one with a size it is the same problem in units of the grid, and the solution that of the user.
+        A case with a size is converted to units of the grid; its solution is unchanged.
         """
         rules = find_conventions(conventions, self.problem)
         if rules.true_boundary:
@@ -345,22 +355,22 @@ class Case:
             return Case.stack([case.on_pixels(rules) for case in self.members])
         if self.coefficients:
             names = " or ".join(self.coefficients)
-            raise DisolError(f"Networks know no {names} of a case's own, nor do pixels. Solve it by disol.solve_exact.")
+            raise DisolError(f"Neither networks nor pixels take a case's own {names}. Use disol.solve_exact.")
         if not all(each.is_plain for each in self.stated):
             raise DisolError(
-                "Networks know supports at zero and constant forces, and no values, fluxes or convection by parts of "
-                "the boundary, nor do pixels. Solve it by disol.solve_exact."
+                "Networks know supports at zero and constant forces, and no values, fluxes or convection on parts of "
+                "the boundary; nor do pixels. Use disol.solve_exact."
             )
         if self.problem.has_plane and self.conventions.plane not in (PHYSICAL.plane, rules.plane):
-            raise DisolError(f"Pixels of {rules.name} conventions are in plane {rules.plane}. Use disol.solve_exact.")
+            raise DisolError(f"On pixels, {rules.name} conventions mean plane {rules.plane}. Use disol.solve_exact.")
         problem, factors = self.problem.on_length(self.frame.length)
         terms = {name: times(factors.get(problem.term(name).kind, 1.0), value) for name, value in self.terms.items()}
         return replace(self, problem=problem, conventions=rules, terms=terms, stated=(), frame=Frame(), members=())
 
     def system(self, element: str = "q1") -> System:
-        """Discretise it on pixels: the matrix of a pixel, the unknowns and the load, where its terms are."""
+        """Discretise the case on pixels, on the device of its terms: the element matrix, the unknowns and the load."""
         if self.conventions.true_boundary:
-            raise DisolError(f"{self} has cut elements, each with a matrix of its own. Use disol.system.")
+            raise DisolError(f"{self} has cut elements, each with its own matrix. Use disol.system.")
         return self.problem.system(self.terms, self.conventions, find("element", element, ELEMENTS)(self.grid.h))
 
     def __len__(self) -> int:
@@ -369,7 +379,7 @@ class Case:
         return len(self.domain)
 
     def __bool__(self) -> bool:
-        """A case counts as true, as other objects do."""
+        """Return True: a case is never falsy, whatever `len` says."""
         return True
 
     def __getitem__(self, which: int | slice) -> "Case":
@@ -390,7 +400,7 @@ class Case:
         return (self[number] for number in range(len(self)))
 
     def on(self, device: Any) -> "Case":
-        """Return it with its arrays on a torch device, to be discretised there; functions stay with NumPy."""
+        """Return the case with its arrays on a torch device, to be discretised there; functions stay on the host."""
         placed = self._placed
         if placed is None:
             data = {name: value for name, value in self.terms.items() if self.problem.term(name).kind is not TIMES}
@@ -400,7 +410,7 @@ class Case:
         return replace(self, terms={**self.terms, **placed}, _placed=None)
 
     def pieces(self, most: int) -> Iterator["Case"]:
-        """Cut a batch into pieces of at most so many cases, of nearly equal size; one case is one piece."""
+        """Split a batch into pieces of nearly equal size with at most `most` cases each; one case is one piece."""
         if not self.is_batch or len(self) <= most:
             yield self
             return
@@ -424,14 +434,14 @@ class Case:
         )
 
     def plot(self) -> "Figure":
-        """Draw what is given; the figure belongs to pyplot, so that notebooks and `plt.show()` show it."""
+        """Plot the data of the case; the figure belongs to pyplot, so that notebooks and `plt.show()` show it."""
         return import_module("disol.viz").plot_case(self)
 
     def _repr_html_(self) -> str:
         return import_module("disol.viz").as_html(self)
 
     def require_conventions(self, asked: str | Conventions | None) -> Conventions:
-        """Return its conventions, unless others are asked for."""
+        """Return the conventions of the case; raise an error if others are asked for."""
         if asked is not None and str(asked) != self.conventions.name:
             raise DisolError(
                 f"This case was drawn with conventions {self.conventions.name!r}, not {str(asked)!r}. "
@@ -445,7 +455,7 @@ draw = Case.draw
 
 @contextmanager
 def naming_the_case(batch: Case, step: Callable[[Case], object]) -> Iterator[None]:
-    """Let an error that a step makes for one case of a batch by itself say which case it is."""
+    """Name the case in the error if a step on a batch fails because of one of its cases."""
     try:
         yield
     except DisolError as error:

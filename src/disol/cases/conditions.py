@@ -1,7 +1,7 @@
-"""Conditions that a user states by parts of the boundary: values, fluxes, exchange and tractions."""
+"""Conditions that a user states on parts of the boundary: values, fluxes, convection and tractions."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError, shown
 from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin, takes_normal
-from disol.fields import at_pixels, read_expression
+from disol.fields import Expression, at_pixels, read_expression
 from disol.geometry.curve import eroded, next_points
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NUMBER
@@ -25,21 +25,21 @@ from disol.problems.conventions import Conventions
 from disol.problems.problem import Problem, component_of
 
 Mask = Bool[np.ndarray, "height width"]
-# What can be stated besides the terms of a problem: a flux into the domain, and exchange (h, U_out).
+# What can be stated besides the terms of a problem: a flux into the domain, and convection (h, U_out).
 EXTRA = ("flux", "convection")
-VALUES = "_values"  # ends the name of values beside the marked pixels of a support
-MARKED = "marked pixels"  # the part that these are given on
+VALUES = "_values"  # suffix of the argument with the values of a support's marked pixels
+MARKED = "marked pixels"  # the name of the part that these values are stated on
 SIGNED = re.compile(rf"[-+]?{NUMBER}")
 
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """What was stated of one part of the boundary.
+    """What was stated on one part of the boundary.
 
-    argument     what it was given as: a support, a force, "flux" or "convection"
+    argument     the argument that stated it: a support, a force, "flux" or "convection"
     part         name of the part
-    conditions   on its arcs, in coordinates of the grid and units of the user
-    value        as it was given: a number, a formula, a function, or (h, U_out)
+    conditions   the conditions on its arcs, in coordinates of the grid and units of the user
+    value        the value as given: a number, a formula, a function, or (h, U_out)
     """
 
     argument: str
@@ -54,7 +54,7 @@ class Stated:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether marked pixels say all of it: supports at zero, and constant forces."""
+        """Tell whether marked pixels can express it: a support at zero, or a constant force."""
         if self.argument in EXTRA:
             return False
         values = (each.value if isinstance(each, Dirichlet) else 0.0 for each in self.conditions)
@@ -69,7 +69,7 @@ class Stated:
 def split_conditions(
     problem: Problem, conventions: Conventions, given: Mapping[str, Any]
 ) -> tuple[dict[str, Mapping[str, Any]], dict[str, Any]]:
-    """Split what was given into what is stated by parts of the boundary, and all else; texts count as mappings."""
+    """Separate what is stated on parts of the boundary, as mappings or texts, from all other data."""
     kinds = {term.name: term.kind for term in problem.terms}
     stated: dict[str, Mapping[str, Any]] = {}
     for name, parts in given.items():
@@ -80,17 +80,17 @@ def split_conditions(
                 raise DisolError(f"{name} must map parts of the boundary to values, as {example}, got {shown(parts)}.")
             stated[name] = read
     if stated and not conventions.true_boundary:
-        raise DisolError(f"{next(iter(stated))} is stated by parts of a true boundary. Pass conventions='physical'.")
+        raise DisolError(f"{next(iter(stated))} on parts needs the true boundary. Pass conventions='physical'.")
     if any(name in EXTRA for name in stated) and len(problem.fields) > 1:
         forces = " and ".join(term.name for term in problem.terms if term.kind is FORCE)
-        raise DisolError(f"flux and convection are for problems of one unknown, got {problem.name}. Use {forces}.")
+        raise DisolError(f"flux and convection are for problems with one unknown, got {problem.name}. Use {forces}.")
     return stated, {name: value for name, value in given.items() if name not in stated}
 
 
 def read_conditions(
     problem: Problem, stated: Mapping[str, Mapping[str, Any]], region: Region, frame: Frame
 ) -> list[Stated]:
-    """Find the parts on the boundary of a region, and read their values; those of forces are 1 unless given."""
+    """Find the parts on the boundary of a region, and read their values, by default 1 for forces and 0 for supports."""
     found = []
     for name, parts in stated.items():
         term = next((term for term in problem.terms if term.name == name), None)
@@ -99,13 +99,14 @@ def read_conditions(
             read = _condition(name, term, value, frame)
             components = None if term is None else components_of(problem, term)
             arcs = find_part(region, part, frame)
-            on = tuple(replace(read, arc=arc, components=components) for arc in arcs)
+            named = replace(read, components=components, name=f"{name} on {str(part)!r}")
+            on = tuple(replace(named, arc=arc) for arc in arcs)
             found.append(Stated(name, str(part), on, value))
     return found
 
 
 def components_of(problem: Problem, term: Term) -> tuple[int, ...] | None:
-    """Return the places of the fields that a term is for; None for all of them."""
+    """Return the indices of the fields that a term applies to; None for all of them."""
     if term.component is None:
         return None
     return tuple(place for place, name in enumerate(problem.fields) if component_of(name) == term.component)
@@ -123,7 +124,7 @@ def _condition(name: str, term: Term | None, value: Any, frame: Frame) -> Condit
     if name == "convection":
         pair = value.split(":") if isinstance(value, str) else value
         if not checks.is_pair(pair):
-            raise DisolError(f"convection must be (h, U_out) of each part, as text H:OUTSIDE, got {shown(value)}.")
+            raise DisolError(f"convection must be (h, U_out) for each part, as text H:OUTSIDE, got {shown(value)}.")
         exchange = _value("h of convection", pair[0], frame)
         if not callable(exchange):
             checks.positive_number("h of convection", exchange)
@@ -137,13 +138,18 @@ def _value(name: str, value: Any, frame: Frame) -> BoundaryValue:
     """Read a number, a formula or a function of x and y."""
     if isinstance(value, str):
         text = value.strip()
-        return checks.number(name, float(text)) if SIGNED.fullmatch(text) else frame.on_grid(read_expression(text))
-    return frame.on_grid(value) if callable(value) else checks.number(name, value)
+        return checks.number(name, float(text)) if SIGNED.fullmatch(text) else on_grid(read_expression(text), frame)
+    return on_grid(value, frame) if callable(value) else checks.number(name, value)
+
+
+def on_grid(function: Callable[..., Any], frame: Frame) -> Callable[..., Any]:
+    """Turn a function in a user's coordinates into one in those of the grid, in which named fields are defined."""
+    return function if isinstance(function, Expression) and function.is_named else frame.on_grid(function)
 
 
 @dataclass(frozen=True, eq=False)
 class PixelValues:
-    """Values of pixels as a function on the outer sides of these: the pixel behind a side says its value."""
+    """Pixel values as a function on the outer sides of pixels: a side takes the value of the pixel behind it."""
 
     values: Float[np.ndarray, "height width"]
 
@@ -157,7 +163,7 @@ class PixelValues:
 
 
 def read_values(problem: Problem, term: Term, marked: Mask, values: Any, domain: Mask) -> Stated:
-    """Read values of pixels beside the marker of a support of a mask: what its outer sides are held at."""
+    """Read the pixel values at which the outer sides of a support's marked pixels are held."""
     name = term.name + VALUES
     array = checks.as_float(name, checks.real_numbers(name, values))
     checks.require_pixels(name, array, domain.shape)
@@ -168,21 +174,25 @@ def read_values(problem: Problem, term: Term, marked: Mask, values: Any, domain:
     return Stated(term.name, MARKED, held, array)
 
 
+class SharedPieceError(DisolError):
+    """Two conditions that exclude each other hold on one piece of the boundary."""
+
+
 def require_apart(stated: Sequence[Stated]) -> None:
-    """Require that nothing is both held and loaded, or held at two values."""
+    """Require that no place is both held and loaded, or given two values."""
     for place, one in enumerate(stated):
         for other in stated[:place]:
             if _excludes(one, other) and any(
                 first.arc.overlaps(second.arc) for first in one.conditions for second in other.conditions
             ):
-                raise DisolError(
+                raise SharedPieceError(
                     f"{other.argument} on {other.part!r} and {one.argument} on {one.part!r} share a piece of the "
                     "boundary. Keep them apart."
                 )
 
 
 def _excludes(one: Stated, other: Stated) -> bool:
-    """Tell whether two conditions cannot hold in one place: of one component, a value and anything, or of one kind."""
+    """Tell whether two conditions on the same components exclude each other: one is Dirichlet, or both of one kind."""
     if not one.conditions or not other.conditions:
         return False
     first, second = one.conditions[0], other.conditions[0]
@@ -193,7 +203,7 @@ def _excludes(one: Stated, other: Stated) -> bool:
 def mark_pixels(stated: Sequence[Stated], region: Region, domain: Mask) -> Float[np.ndarray, "height width"]:
     """Mark the pixels of a domain next to stated parts.
 
-    1 where they are held, the value of a load at their centres; 1 of one that depends on the normal, of which pixels
+    Held pixels get 1, loaded ones the value of the load at their centres; 1 if it depends on the normal, since pixels
     have none.
     """
     marked = np.zeros(domain.shape)
@@ -209,7 +219,7 @@ def mark_pixels(stated: Sequence[Stated], region: Region, domain: Mask) -> Float
 
 
 def pixels_along(region: Region, arcs: Sequence[Arc], domain: Mask) -> Mask:
-    """Mark the pixels on the edge of the domain that are nearest to points of some arcs, half a pixel inside."""
+    """Mark the boundary pixels of the domain that are nearest to the points of some arcs, moved half a pixel inside."""
     grid, marked = Grid(*domain.shape), np.zeros(domain.shape, dtype=bool)
     rows, columns = np.nonzero(domain & ~eroded(domain))
     pixels = scipy.spatial.cKDTree(np.stack([columns, rows], axis=1))

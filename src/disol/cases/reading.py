@@ -1,7 +1,7 @@
-"""Cases written by people: a geometry by name or in a file, boundary conditions as ranges, fields as formulas."""
+"""Cases in text form: a geometry by name or in a file, boundary conditions as ranges, fields as formulas."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,19 @@ import numpy as np
 from jaxtyping import Bool
 
 from disol import _checks as checks
-from disol._terms import FORCE, SUPPORT, TIMES, FieldKind, Support, Term, terms_of_kind
+from disol._terms import FORCE, INITIAL, SUPPORT, TIMES, FieldKind, Support, Term, terms_of_kind
 from disol.cases.case import SMALLEST_RESOLUTION, Case
 from disol.cases.conditions import EXTRA, mark_pixels, read_conditions
-from disol.cases.given import read_terms
+from disol.cases.given import advise, read_terms
 from disol.errors import DisolError, shown
 from disol.fem.nitsche import Dirichlet
 from disol.fields import read_expression
-from disol.geometry.curve import eroded, fill, largest_part, parts
+from disol.geometry.curve import Geometry, eroded, fill, largest_part, parts
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NamedLoops, is_ranges, name_curves, name_loops, read_ranges
 from disol.geometry.named_parts import split_parts
 from disol.grid import Grid
+from disol.problems.coefficients import read_number
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Markers, Problem
 from disol.problems.table import find_conventions, find_problem
@@ -29,11 +30,11 @@ from disol.problems.table import find_conventions, find_problem
 LARGEST_RESOLUTION = 1024
 LONGEST = 4096  # characters of a path
 LATEST = 10_000.0  # seconds; every step of 2 s up to the last is solved
-SEED = 1  # of what is drawn for a named shape; on the arrow a model errs about as much as on most seeds
+SEED = 1  # of the terms drawn for a named shape; on the arrow, errors of models are about as large as for most seeds
 NEAR_EDGE = 3  # rows of pixels
-ALONG_EDGE = 0.66  # of a side; 99 of 100 training cases are that near along less of it
-SMALL = 0.6  # extent of an outline in the unit square: fitted to it, a smaller one would have more pixels
-NUMBERS = ("size", "plane", "time_step")  # of cases on a true boundary
+ALONG_EDGE = 0.66  # of a side; 99 of 100 training cases come that near along a smaller share
+SMALL = 0.6  # extent of an outline in the unit square below which fitting would give it notably more pixels
+NUMBERS = ("size", "plane", "time_step")  # for cases on a true boundary
 OUTLINE_ENDINGS = (".json", ".geojson")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -48,26 +49,27 @@ def read_case(
     coordinates: str | None = None,
     **given: Any,
 ) -> Case:
-    """Read a case from a geometry, and from texts.
+    """Read a case from a geometry and terms given as text.
 
     geometry     "star" or "star+hole" (a named shape), "random:7" or "random:7+all" (drawn), the path of polygons in
-                 JSON or GeoJSON, or what such a file holds, {"outer": [[x, y], ...], "holes": [...]}, or the path of a
-                 picture whose dark pixels are the domain and whose red ones are held
-    conventions  "physical", on the true boundary, unless given; "paper" and "published" are on pixels
-    resolution   pixels along a side, the problem's own unless given
-    seed         of what a named shape is not given
+                 JSON or GeoJSON, or the content of such a file, {"outer": [[x, y], ...], "holes": [...]}, or the path
+                 of a picture whose dark pixels are the domain and whose red ones are held
+    conventions  "physical" (default), on the true boundary; "paper" and "published" are on pixels
+    resolution   pixels along a side, by default the problem's own
+    seed         seed for drawing the terms that a named shape is not given
     coordinates  of polygons: "drawing", their own, in any unit, to be fitted to the grid, or "grid", those of the unit
-                 square, where they stay; unless given, "grid" of those that fit in there and are not very small
+                 square, left in place; by default "grid" if they fit into the unit square and are not very small
     given        by name: parts of the boundary ("outer:0.1-0.3,hole1", "left"; forces "outer:0.4-0.5=-1"), formulas in
                  x and y or names of fields ("sin(6*x)*y", "gaussian"), seconds ("2,8,20")
 
-    Under "physical" all that `solve_exact` takes may be given, parts with values ("left=20,right=80+5*y") or as
+    Under "physical", everything that `solve_exact` takes may be given: parts with values ("left=20,right=80+5*y") or as
     mappings, `flux`, `convection`, `size`, materials; x, y and lengths are those of a polygon's own drawing.
 
-    What is not given is drawn with a named or random geometry, or has a default where that is the user's own; sources
-    and initial fields are 0 if values, fluxes or convection on the boundary are given. Whoever gives one support gives
-    all of them, and likewise for forces. The case says in `origin` where each term comes from, and in `notes` what the
-    grid does not show of the geometry.
+    Terms that are not given are drawn for a named or random geometry, and have defaults for the user's own. There are
+    no default sources, initial fields, forces and supports if values, fluxes or convection on the boundary are given,
+    or, for a transient problem, a material and one of the fields. If one support is given, the others are empty, and
+    likewise for forces. The case says in `origin` where each term comes from, and in `notes` what the grid does not
+    show of the geometry.
     """
     problem = find_problem(problem)
     conventions = find_conventions(conventions, problem)
@@ -79,7 +81,7 @@ def read_case(
         _require_texts(problem, texts)
     for name, text in texts.items():
         if isinstance(text, str) and isinstance(kinds.get(name), FieldKind):
-            read_expression(text)  # what is wrong with it is told before a geometry is looked for
+            read_expression(text)  # report its errors before looking for a geometry
     side = problem.resolution if resolution is None else checks.whole_number("resolution", resolution)
     if not SMALLEST_RESOLUTION <= side <= LARGEST_RESOLUTION:
         raise DisolError(
@@ -93,21 +95,22 @@ def read_case(
     origin, notes = {"geometry": described}, [*found.notes]
     if not found.frame.is_grid and found.frame.is_fitted and conventions.true_boundary:
         origin["length"] = f"1 unit of the grid is {found.frame.length:.6g} of the drawing"
-    # On the true boundary what a user gives is stated of it; only all else is put on pixels here.
+    # On the true boundary the user's data is stated there; only the other terms are put on pixels here.
     stated = {name: value for name, value in texts.items() if kinds.get(name) is not TIMES}
     stated = stated if conventions.true_boundary else {}
     read, told = _read_all(problem, texts, stated, found, loops)
     origin |= told
-    if "unpainted" in found.origin and not any(term.name in texts for term in terms_of_kind(problem.terms, SUPPORT)):
-        held = terms_of_kind(problem.terms, SUPPORT)[0]
+    held = terms_of_kind(problem.terms, SUPPORT)[0]
+    if "unpainted" in found.origin and "(default)" in told[held.name]:
         notes.append(
             f"no {found.origin['unpainted']} pixels found in {geometry}: U = 0 on {held.kind.default(held)} instead"
         )
-    if "times" in read and not max(read["times"]) <= LATEST:  # NaN fails too
+    timed = problem.with_step(read_number(stated["time_step"], may_vary=False)) if "time_step" in stated else problem
+    if "times" in read and timed is problem and not max(read["times"]) <= LATEST:  # NaN fails too
         raise DisolError(f"times are seconds from 0 to {LATEST:g}, got {origin['times']}.")
     if not stated and found.is_drawn and all(read[name] is found.terms[name] for name in read):
         return replace(found, origin=origin)
-    checked, _ = read_terms(problem, read, None, held_by_pixels=not stated)
+    checked, _ = read_terms(timed, read, None, held_by_pixels=not stated)
     sketch = _sketch(problem, texts, found) if conventions.true_boundary else None
     known: dict[str, Any] = {"geometry": found.geometry, "traced": found.traced, "sketch": sketch}
     known |= {"frame": found.frame, "origin": origin, "notes": tuple(notes)}
@@ -118,14 +121,14 @@ def read_case(
 def _read_all(
     problem: Problem, texts: Mapping[str, Any], stated: Mapping[str, Any], found: Case, loops: NamedLoops
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return all terms on pixels, those that are stated of the true boundary empty, and where each comes from."""
+    """Return all terms on pixels, empty if stated on the true boundary, and where each comes from."""
     read: dict[str, Any] = {"domain": loops.mask}
     origin: dict[str, str] = {}
     for term in problem.terms[1:]:
         if term.name in stated:
             read[term.name], origin[term.name] = np.zeros(loops.mask.shape), _shown(stated[term.name])
             continue
-        asked = any(name in texts for name in _with(problem, term))
+        asked = any(name in texts for name in _with(problem, term)) or _is_none(problem, term, stated, found.terms)
         is_zero = isinstance(term.kind, FieldKind) and _is_driven(problem, stated)
         text = "zero" if is_zero else texts.get(term.name)
         read[term.name], origin[term.name] = _read_term(term, text, asked, found, loops)
@@ -133,7 +136,7 @@ def _read_all(
 
 
 def _known_coordinates(coordinates: Any) -> str | None:
-    """Require to know whose coordinates those of polygons are, if that is said."""
+    """Require a known kind of coordinates, or none."""
     from disol.geometry.outline_files import COORDINATES  # noqa: PLC0415
 
     if coordinates is not None and coordinates not in COORDINATES:
@@ -142,7 +145,7 @@ def _known_coordinates(coordinates: Any) -> str | None:
 
 
 def _shown_times(name: str, times: Any) -> str:
-    """Write seconds that were given as numbers as a text."""
+    """Write times given as numbers as a text."""
     if isinstance(times, str):
         return times
     seconds = np.atleast_1d(checks.real_numbers(name, times))
@@ -152,14 +155,14 @@ def _shown_times(name: str, times: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Write what was stated in a few words."""
+    """Describe a stated value in a few words."""
     if isinstance(value, Mapping):
         return ", ".join(f"{part} = {_shown(each)}" for part, each in value.items())
     return value if isinstance(value, str) else "a function" if callable(value) else shown(value)
 
 
 def _with(problem: Problem, term: Term) -> list[str]:
-    """Return the names of a term and of those that it is given together with."""
+    """Return the names of a term and of all arguments that replace its default when one of them is given."""
     together = [each.name for each in terms_of_kind(problem.terms, term.kind)]
     if term.kind is SUPPORT:
         return [*together, "convection"]
@@ -167,13 +170,23 @@ def _with(problem: Problem, term: Term) -> list[str]:
 
 
 def _is_driven(problem: Problem, stated: Mapping[str, Any]) -> bool:
-    """Tell whether values, fluxes or exchange on the boundary drive a case, so that it needs no source."""
+    """Tell whether a case needs no default loads: the boundary drives it, or a field and a material of its own."""
     supports = {term.name for term in terms_of_kind(problem.terms, SUPPORT)}
-    return any(name in EXTRA or (name in supports and "=" in _shown(value)) for name, value in stated.items())
+    if any(name in EXTRA or (name in supports and "=" in _shown(value)) for name, value in stated.items()):
+        return True
+    is_transient = bool(terms_of_kind(problem.terms, INITIAL))
+    has_field = any(term.name in stated for term in problem.terms if isinstance(term.kind, FieldKind))
+    return is_transient and has_field and not shows_on_pixels(problem, stated)
+
+
+def _is_none(problem: Problem, term: Term, stated: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Tell whether a driven case gets no default for a force, or for a support that is neither drawn nor painted."""
+    is_default = term.kind is FORCE or (term.kind is SUPPORT and term.name not in known)
+    return is_default and _is_driven(problem, stated)
 
 
 def shows_on_pixels(problem: Problem, given: Mapping[str, Any]) -> bool:
-    """Tell whether marked pixels and fields show all that is given: no values, fluxes, materials or sizes."""
+    """Tell whether marked pixels and fields can show all given data: no values, fluxes, materials or sizes."""
     kinds = {term.name: term.kind for term in problem.terms}
     named = {name: text for name, text in given.items() if name not in ("resolution", "seed", "coordinates")}
     if not all(name in kinds and isinstance(text, str) for name, text in named.items()):
@@ -182,26 +195,26 @@ def shows_on_pixels(problem: Problem, given: Mapping[str, Any]) -> bool:
 
 
 def _require_texts(problem: Problem, given: Mapping[str, Any]) -> None:
-    """Require what pixels can show: texts of the terms of a problem."""
+    """Require data that pixels can show: terms of the problem, as text."""
     names = [term.name for term in problem.terms[1:]]
     for name, text in given.items():
         if name not in names:
             further = (*problem.parameters, *problem.coefficients, *EXTRA, *NUMBERS)
             if name in further:
-                raise DisolError(f"{name} is given on a true boundary. Pass conventions='physical'.")
-            raise DisolError(f"{problem.name} has no {name}. It takes {', '.join(names)}.")
+                raise DisolError(f"{name} needs a true boundary. Pass conventions='physical'.")
+            raise DisolError(f"{problem.name} has no {name}. {advise(problem, name, names)}")
         if not isinstance(text, str):
-            raise DisolError(f"{name} must be a text, got {shown(text)}. Give numbers to Case.from_arrays.")
+            raise DisolError(f"{name} must be a text, got {shown(text)}. Pass numbers to Case.from_arrays.")
 
 
 def _sketch(problem: Problem, texts: Mapping[str, Any], found: Case) -> dict[str, tuple[Markers, ...]]:
-    """Return what nobody has stated as segments of curves: as drawn or painted, or the default."""
+    """Return segments of curves for each support and force: none if given, else as drawn or painted, or the default."""
     curves = name_curves(found.region.loops if found.geometry is None else found.geometry.curves)
     sketch: dict[str, tuple[Markers, ...]] = {}
     for term in problem.terms:
         if term.kind not in (SUPPORT, FORCE):
             continue
-        if any(name in texts for name in _with(problem, term)):
+        if any(name in texts for name in _with(problem, term)) or _is_none(problem, term, texts, found.terms):
             sketch[term.name] = ()
         elif found.sketch is not None and term.name in found.sketch:
             sketch[term.name] = (found.sketch[term.name],)
@@ -214,7 +227,7 @@ def _sketch(problem: Problem, texts: Mapping[str, Any], found: Case) -> dict[str
 
 
 def _read_term(term: Term, text: str | None, group_asked: bool, found: Case, loops: NamedLoops) -> tuple[Any, str]:
-    """Return a term and where it comes from: as written, none, as drawn or painted, or the default."""
+    """Return a term and where it comes from: the text, nothing, the drawing or picture, or the default."""
     if text is None and group_asked:
         return np.zeros(loops.mask.shape), "none"
     if text is None and term.kind is not TIMES and term.name in found.terms:
@@ -245,9 +258,11 @@ def _find_geometry(
     seed: int | None,
     coordinates: str | None,
 ) -> Case:
-    """Find a geometry: drawn at random, named, or in a file; it may bring terms along, and is not checked."""
+    """Find a geometry: drawn at random, named, or in a file; the case may bring terms along, and is not checked."""
     if isinstance(asked, Mapping):
-        return _read_outline(asked, Grid(side, side), problem, conventions, coordinates)
+        case = _read_outline(asked, Grid(side, side), problem, conventions, coordinates)
+        _require_domain(case, "the geometry")
+        return case
     geometry = str(asked)
     if len(geometry) > LONGEST:
         raise DisolError(f"geometry must be a name or a path of at most {LONGEST} characters, got {len(geometry)}.")
@@ -255,19 +270,16 @@ def _find_geometry(
     ending = Path(geometry).suffix.lower()
     from_file = ending in (*OUTLINE_ENDINGS, *PICTURE_ENDINGS)
     if coordinates is not None and ending not in OUTLINE_ENDINGS:
-        raise DisolError(f"coordinates are of polygons, got {geometry}. Leave out coordinates.")
+        raise DisolError(f"coordinates are for polygons, got {geometry}. Leave out coordinates.")
     if seed is not None and (from_file or kind == "random"):
-        raise DisolError("seed draws what a named shape is not given. Use the geometry random:SEED, or leave it out.")
+        raise DisolError("seed draws the missing terms of a named shape. Use geometry random:SEED, or leave it out.")
     if from_file:
         grid = Grid(side, side)
         if ending in OUTLINE_ENDINGS:
             case = _read_outline(geometry, grid, problem, conventions, coordinates)
         else:
             case = _read_picture(geometry, grid, problem, conventions)
-        if not case.domain.any():
-            raise DisolError(
-                f"No pixel of a {side} x {side} grid lies in the domain of {geometry}. Enlarge it, or raise resolution."
-            )
+        _require_domain(case, geometry)
         if _follows_edge(case.domain):
             note = (
                 f"{geometry} runs along the edge of the grid, where models trained on the paper's distribution err "
@@ -275,6 +287,11 @@ def _find_geometry(
             )
             return replace(case, notes=(*case.notes, note))
         return case
+    if ending and re.fullmatch(r"\.[a-z][a-z0-9]*", ending):
+        raise DisolError(
+            f"Cannot read {geometry}: geometries are read from {', '.join(OUTLINE_ENDINGS)} (polygons), and "
+            f"{', '.join(PICTURE_ENDINGS)} (pictures). Convert it."
+        )
     if kind == "random":
         number, *factors = rest.split("+")
         if not re.fullmatch("[0-9]{1,20}", number) or any(factor.startswith("shape:") for factor in factors):
@@ -286,8 +303,17 @@ def _find_geometry(
     return replace(case, origin={"terms": f"drawn, seed {drawn_seed}"})
 
 
+def _require_domain(case: Case, name: str) -> None:
+    """Require that a grid shows something of a domain."""
+    if not case.domain.any():
+        height, width = case.domain.shape
+        raise DisolError(
+            f"No pixel of a {width} x {height} grid lies in the domain of {name}. Enlarge it, or raise resolution."
+        )
+
+
 def _follows_edge(domain: Bool[np.ndarray, "height width"]) -> bool:
-    """Tell whether a domain lies nearer to a side of the grid, and along more of it, than training cases do."""
+    """Tell whether a domain runs close to a side of the grid along more of it than training cases do."""
     near = (domain[:NEAR_EDGE], domain[-NEAR_EDGE:], domain[:, :NEAR_EDGE].T, domain[:, -NEAR_EDGE:].T)
     return any(band.any(axis=0).mean() > ALONG_EDGE for band in near)
 
@@ -295,7 +321,7 @@ def _follows_edge(domain: Bool[np.ndarray, "height width"]) -> bool:
 def _read_outline(
     source: str | Mapping[str, Any], grid: Grid, problem: Problem, conventions: Conventions, coordinates: str | None
 ) -> Case:
-    """Read polygons from a JSON file, or from what it would hold."""
+    """Read polygons from a JSON file or its content."""
     from disol.geometry.outline_files import MARGIN, read_outline  # noqa: PLC0415
 
     geometry, frame = read_outline(source, coordinates)
@@ -308,21 +334,29 @@ def _read_outline(
             "give coordinates='drawing' to fit it to the grid, as in any other unit"
         )
     whole = geometry.outer.inside(grid).copy()
-    for number, hole in enumerate(geometry.holes, start=1):
-        pixels = fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand
-        whole &= ~pixels
-        rows = np.flatnonzero(pixels.any(axis=1))
-        pieces = parts(pixels[rows.min(initial=0) : rows.max(initial=0) + 1])[1]
-        if pieces == 0:
-            notes.append(f"hole {number} of {path} is too small for this grid: it holds the centre of no pixel")
-        elif pieces > 1:
-            notes.append(f"hole {number} of {path} is too thin for this grid: it falls into {pieces} parts")
+    for hole in geometry.holes:
+        whole &= ~fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand
+    if not conventions.true_boundary:
+        notes += note_holes(source, geometry, grid)
     domain = largest_part(whole)
     lost = int((whole & ~domain).sum())
     if lost:
         notes.append(f"{lost} pixels that no side joins to the largest part of {path} are left out on this grid")
     known = frame if conventions.true_boundary else Frame()
     return Case(problem, conventions, {"domain": domain}, geometry=geometry, frame=known, notes=tuple(notes))
+
+
+def note_holes(source: str | Mapping[str, Any], geometry: Geometry, grid: Grid) -> Iterator[str]:
+    """Note the holes of polygons that the pixels of a grid do not show as they are."""
+    path = "the outline" if isinstance(source, Mapping) else source
+    for number, hole in enumerate(geometry.holes, start=1):
+        pixels = fill(hole.points, grid)
+        rows = np.flatnonzero(pixels.any(axis=1))
+        pieces = parts(pixels[rows.min(initial=0) : rows.max(initial=0) + 1])[1]
+        if pieces == 0:
+            yield f"hole {number} of {path} is too small for this grid: it holds the centre of no pixel"
+        elif pieces > 1:
+            yield f"hole {number} of {path} is too thin for this grid: it falls into {pieces} parts"
 
 
 def _read_picture(path: str, grid: Grid, problem: Problem, conventions: Conventions) -> Case:

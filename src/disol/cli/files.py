@@ -1,4 +1,4 @@
-"""Where `disol solve` writes: folders and files that can be written, known before anything is solved."""
+"""Where `disol solve` writes: folders and files, checked before anything is solved."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ SAVED = (".vtu", ".pvd", ".npz", ".png")  # endings of --save
 
 
 def check_files(animation: Path | None, save: list[Path], overwrite: bool) -> None:
-    """Require names of files that can be written, and files that are not there yet."""
+    """Require files of known formats that do not exist yet."""
     if animation is not None and animation.suffix.lower() != ".gif":
         raise DisolError(f"--animate must end in .gif, got {str(animation)!r}.")
     for path in save:

@@ -1,4 +1,4 @@
-"""What commands that solve are given: the same options of each, and their texts as `read_case` takes them."""
+"""The options that state a case, shared by commands that solve, and their texts as `read_case` takes them."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -6,17 +6,17 @@ from typing import Any, get_args
 
 from typer.models import OptionInfo
 
-GIVEN = "What is given"  # the panel of the help that these options are in
+GIVEN = "The case"  # the panel of the help that these options are in
 Command = Callable[..., None]
 
 
 def join_texts(given: Mapping[str, Sequence[str] | str | None]) -> dict[str, str]:
-    """Join what was given in several pieces, and leave out what was not given."""
+    """Join options that were given several times, and leave out those that were not given."""
     return {name: text if isinstance(text, str) else ",".join(text) for name, text in given.items() if text is not None}
 
 
 def taking_what_is_given_to(other: Command, but: Collection[str]) -> Callable[[Command], Command]:
-    """Give a command the options in the panel of what is given of another, but some, and those it has itself."""
+    """Give a command the options of another that state a case, except for those in `but` and its own."""
 
     def extend(command: Command) -> Command:
         own = inspect.signature(command)

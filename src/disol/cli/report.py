@@ -9,10 +9,13 @@ from disol.cli.app import max_symbol
 from disol.errors import DisolError
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+    from numpy import ndarray
     from rich.table import Table
 
     from disol.cases import Case
     from disol.solutions import Solution
+    from disol.solutions.boundary_values import BoundaryValues
     from disol.surrogate import Surrogate, Verification
 
 FILES = ("solution.png", "solution.npz", "solution.gif")
@@ -20,12 +23,14 @@ TRUE_FILES = ("true-boundary.png", "true-boundary.npz")
 STRESS_FILE = "von-mises.png"
 PREVIEW_FILE = "preview.png"
 MOST_FRAMES = 50  # of an animation
+ROUNDING = 1e-6  # of a frame: closer times are the same
 
 
 @dataclass(frozen=True)
 class OnTrueBoundary:
-    """The solution of the same case on its true boundary, if there is one, the seconds it took, and what to say of it.
+    """The solution of the same case on its true boundary, if there is one, and the seconds it took.
 
+    told    its distances to the solution on pixels and to the PDE
     notes   on it, or why there is none
     """
 
@@ -37,7 +42,7 @@ class OnTrueBoundary:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found: by a network, if one knows the case, in so many seconds, and on the true boundary; and files."""
+    """What was found: by a network, if one knows the case, with its seconds, and on the true boundary; and files."""
 
     found: "Verification | Solution | None"
     seconds: float
@@ -47,7 +52,7 @@ class Outcome:
 
 
 def solve_true(case: "Case", found: "Verification | None", with_distance: bool) -> OnTrueBoundary:
-    """Solve a case on its true boundary, and say how far that is from pixels, if they were solved, and from the PDE."""
+    """Solve a case on its true boundary, and state its distances to the solution on pixels, if any, and to the PDE."""
     from disol.solutions import solve_exact
     from disol.viz.errors import percent, relative_error
 
@@ -60,9 +65,9 @@ def solve_true(case: "Case", found: "Verification | None", with_distance: bool) 
             pixels = found.exact.field
             away = percent(relative_error(pixels, solution.field))
             if len(solution.fields) > 1 and pixels.any():
-                # Two layers of nodes are loaded there, so that displacements are about twice as large.
+                # On pixels two layers of nodes are loaded, so that displacements are about twice as large.
                 multiple = float((pixels * solution.field).sum() / (pixels**2).sum())
-                away += f" ({percent(relative_error(multiple * pixels, solution.field))} but for its size)"
+                away += f" ({percent(relative_error(multiple * pixels, solution.field))} apart from its size)"
             told.append(f"The solution on pixels is {away} from that on the true boundary")
         if with_distance:
             staircase = " of this staircase of pixels" if case.boundary == "edges" else ""
@@ -76,7 +81,7 @@ def solve_true(case: "Case", found: "Verification | None", with_distance: bool) 
 
 
 def write_true(solution: "Solution | None", folder: Path, names: tuple[str, str]) -> list[Path]:
-    """Write the picture and the arrays of a solution on the true boundary, and of displacements von Mises stresses."""
+    """Write the picture and the arrays of a solution on the true boundary, for displacements also von Mises stress."""
     from disol.viz import plot_quantity, plot_solution, save_figure
 
     if solution is None:
@@ -91,7 +96,7 @@ def write_true(solution: "Solution | None", folder: Path, names: tuple[str, str]
 
 
 def write_alone(solution: "Solution", folder: Path, animation: Path | None) -> list[Path]:
-    """Write a solution that no prediction stands beside, and where there is time its animation."""
+    """Write a solution without a prediction and, for a transient problem, its animation."""
     from disol.solutions import solve_exact
     from disol.viz import animate
 
@@ -112,7 +117,7 @@ def draw_preview(case: "Case", folder: Path) -> Path:
 
 
 def results(found: "Verification | Solution | None", seconds: float, true: OnTrueBoundary) -> "Table":
-    """Return what was found as a table; a prediction alone took so long."""
+    """Return what was found as a table; `seconds` are those of a prediction alone."""
     from rich.table import Column, Table
 
     from disol.solutions import Solution
@@ -145,7 +150,7 @@ def totals(solution: "Solution") -> "Table":
     from rich.table import Column, Table
 
     at = "" if solution.times is None else f" at {solution.times[-1]:g} s"
-    name = "forces in all" if len(solution.fields) > 1 else "what flows in"
+    name = "forces" if len(solution.fields) > 1 else "inflow"
     table = Table(Column(f"{name}{at}", no_wrap=True), "where", box=None, pad_edge=False)
     table.add_column("total", justify="right", no_wrap=True)
     rows = [
@@ -154,33 +159,49 @@ def totals(solution: "Solution") -> "Table":
     ]
     largest = max(float(np.abs(value).max()) for _, _, value in rows)
     for what, where, value in rows:
-        # What rounding leaves of a sum is no number to be told.
+        # What rounding leaves of a sum is not worth printing.
         numbers = [0.0 if abs(each) < 1e-9 * largest else each for each in np.atleast_1d(value).tolist()]
         table.add_row(what, where, ", ".join(f"{each:.4g}" for each in numbers))
     return table
 
 
 def extremes(solution: "Solution") -> list[tuple[str, str]]:
-    """Return the numbers that are asked for first: the largest displacement and stress, or the range of U."""
-    if len(solution.fields) > 1:
-        stress = float(solution.von_mises.max())
-        return [
-            ("largest displacement", f"{solution.max_displacement:.5g}"),
-            ("largest von Mises stress", f"{stress:.5g} at pixel centres"),
-            ("compliance", f"{solution.compliance:.5g}, the work of all loads"),
-        ]
-    inside = solution.field[..., solution.domain]
-    return [("U", f"from {inside.min():.5g} to {inside.max():.5g} at pixel centres")]
+    """Return the main numbers, at pixel centres and on a true boundary: displacement and stress, or the range of U."""
+    around = solution.boundary() if solution.case.boundary == "true" else None
+    if len(solution.fields) == 1:
+        rows = [("U", f"{extent(solution.field[..., solution.domain])} at pixel centres")]
+        return rows if around is None else [*rows, ("", f"{extent(around.value)} on the boundary")]
+    displacement = [("largest displacement", f"{solution.max_displacement:.5g} at pixel centres")]
+    stress = [("largest von Mises stress", f"{float(solution.von_mises.max()):.5g} at pixel centres")]
+    if around is not None and around.von_mises is not None:
+        displacement.append(("", largest_around(around, (around.value**2).sum(axis=-2) ** 0.5)))
+        stress.append(("", largest_around(around, around.von_mises)))
+    return [*displacement, *stress, ("compliance", f"{solution.compliance:.5g}, the work of all loads")]
+
+
+def largest_around(around: "BoundaryValues", values: "Float[ndarray, '*time piece']") -> str:
+    """Write the largest value on the boundary, and where it is."""
+    place = int(values.argmax()) % len(around.x)
+    where = f"{around.loop[place]}, x = {around.x[place]:.5g}, y = {around.y[place]:.5g}"
+    return f"{values.max():.5g} on the boundary: {where}"
+
+
+def extent(values: "Float[ndarray, '...']") -> str:
+    """Write a range; what rounding leaves of a zero end is not worth printing."""
+    low, high = float(values.min()), float(values.max())
+    rounding = 1e-9 * max(abs(low), abs(high))
+    low, high = (0.0 if abs(end) < rounding else end for end in (low, high))
+    return f"from {low:.5g} to {high:.5g}"
 
 
 def write(surrogate: "Surrogate", found: "Verification | Solution", folder: Path, animation: Path | None) -> list[Path]:
-    """Write the picture, the arrays and, where there is time, the animation."""
+    """Write the picture, the arrays and, for a transient problem, the animation."""
     from disol.solutions import Solution
     from disol.viz import animate, plot_comparison, plot_solution, save_figure
 
     picture, arrays, gif = (folder / name for name in FILES)
     written = [picture, arrays]
-    if found.case.times is not None:  # first, for its folder may be another that cannot be written to
+    if found.case.times is not None:  # first, since its folder may be another one that cannot be written to
         times = movie_times(found.case)
         written.append(gif if animation is None else animation)
         if isinstance(found, Solution):
@@ -198,21 +219,27 @@ def write(surrogate: "Surrogate", found: "Verification | Solution", folder: Path
 
 
 def movie_times(case: "Case") -> tuple[float, ...]:
-    """Return the times of a case and, up to the last of them, a frame every 2 s, or fewer of a long time."""
+    """Return the times of a case and, up to the last of them, a frame every 2 s, or fewer if that would be many.
+
+    A case with a time step of its own has frames at multiples of that.
+    """
     import numpy as np
 
     from disol.problems.problem import FRAME
 
     times = case.times or ()
-    frames = FRAME * np.arange(1, int(times[-1] / FRAME) + 1)
+    apart = getattr(case.problem, "time_step", None) or FRAME
+    frames = apart * np.arange(1, int(times[-1] / apart + ROUNDING) + 1)
     every = max(1, -(-len(frames) // MOST_FRAMES))
-    return tuple(sorted({*times, *frames[every - 1 :: every].tolist()}))
+    shown = frames[every - 1 :: every]
+    further = shown[(np.abs(shown[:, None] - times) > ROUNDING * apart).all(axis=1)]
+    return tuple(sorted({*times, *further.tolist()}))
 
 
 def amplitude_error(verified: "Verification") -> float:
     """Return |max |Û| / max |U| − 1| over the times shown, the largest where there are several fields.
 
-    A zero field is met by 0 and missed entirely by anything else.
+    For a zero field the error is 0 for a zero prediction, and 1 for any other.
     """
     pairs = zip(largest(verified.prediction), largest(verified.exact), strict=True)
     return max(abs(predicted / exact - 1) if exact > 0 else float(predicted != 0) for predicted, exact in pairs)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from disol.surrogate import Surrogate
 
 DEFAULT_PROBLEM = "poisson"
-# Options that are texts of what is given.
+# Options that are texts of what a case is given.
 TEXTS = (
     *("dirichlet", "fix_x", "fix_y", "force_x", "force_y", "flux", "convection", "source", "initial", "times"),
     *("conductivity", "velocity", "reaction", "density", "capacity", "young", "poisson_ratio", "body_force"),
@@ -59,22 +59,24 @@ def _number(help_text: str, *names: str) -> Any:
 HELP = """\
 Solve a PDE on a geometry of your own, by a trained model and exactly.
 
-Without options: a Poisson problem on an arrow with a hole, held at zero on fragments of its boundary, under a source \
-of high frequency. Writes solution.png and solution.npz (heat: solution.gif too) into a new folder. What is not given \
-is drawn with the geometry, or has a default where that comes from a file.
+Without options, it solves a Poisson problem on an arrow with a hole, held at zero on fragments of its boundary, with \
+a source of high frequency. It writes solution.png and solution.npz (heat: also solution.gif) into a new folder. What \
+is not given is drawn together with the geometry, or has a default if the geometry comes from a file; where values, \
+fluxes or convection on the boundary are given, there are no default loads and supports.
 
-max |U| is that of the times asked for. Times are those of a first call, of the network and of the exact solution.
+max |U| is taken over the times asked for. Run times are those of a first call of the network and of the exact solver.
 
-Boundaries are named outer and hole1, hole2, ... from the top down. A range such as outer:0.1-0.3 goes from one \
-fraction of a loop's length to another. Fraction 0 is the loop's highest pixel, the leftmost of those; the walk has \
-the domain on its right: clockwise along outer, counter-clockwise around a hole. left, right, top, bottom and near:X,Y \
-are parts, too; --preview draws them.
+Boundary loops are named outer and hole1, hole2, ... from the top down. A range such as outer:0.1-0.3 goes from one \
+fraction of a loop's length to another. Fraction 0 is the loop's highest pixel, the leftmost if there are several; \
+fractions grow with the domain on the right: clockwise along outer, counter-clockwise around a hole. left, right, top, \
+bottom and near:X,Y are parts, too; --preview draws them.
 
-Values and fluxes on parts, materials and sizes are solved on the true boundary alone, in your units: networks know \
-supports at zero. An outline that does not fit the unit square keeps its own coordinates, in which x, y, lengths and \
-results then are, and so does any with --coordinates drawing; the height of any other grid is --size.
+Values and fluxes on parts, materials and sizes are solved on the true boundary only, in your units: networks know \
+only supports at zero. An outline that does not fit into the unit square keeps its own coordinates, as does any with \
+--coordinates drawing; x, y, lengths and results are then in its units. For others, --size is the height of the grid.
 
-x runs to the right and y downwards, from 0 to 1 unless the outline or --size say otherwise. outline.json holds \
+x runs to the right and y downwards, from 0 to 1 unless the outline or --size say otherwise; fields with a name, such \
+as gaussian, keep their shape on the grid. outline.json holds \
 {"outer": \\[\\[x, y], ...], "holes": \\[\\[\\[x, y], ...]]} or a GeoJSON Polygon, whose y points up. In a picture \
 dark pixels are the domain and white or transparent ones are not; red marks U = 0 (elasticity: red U_x = 0, blue \
 U_y = 0, magenta both).
@@ -106,20 +108,22 @@ def solve(
         str,
         typer.Option(
             help="NAME or NAME+hole (arrow, star, y, ...), random:SEED or random:SEED+all (or +topology, +boundary, "
-            "+source), outline.json, or a picture.png.",
+            "+source), outline.json, or picture.png.",
             rich_help_panel=GIVEN,
         ),
     ] = "arrow+hole",
-    dirichlet: Annotated[list[str] | None, _parts("Where U is held, as in outer:0.1-0.3,hole1; left=20 at 20.")] = None,
+    dirichlet: Annotated[
+        list[str] | None, _parts("Where U is held at 0, as in outer:0.1-0.3,hole1, or at a value, as in left=20.")
+    ] = None,
     fix_x: Annotated[list[str] | None, _parts("Elasticity: where U_x is held.")] = None,
     fix_y: Annotated[list[str] | None, _parts("Elasticity: where U_y is held.")] = None,
     force_x: Annotated[
         list[str] | None, _parts("Elasticity: forces per length to the right, as in outer:0.4-0.5=-1.")
     ] = None,
     force_y: Annotated[list[str] | None, _parts("Elasticity: forces per length downwards.")] = None,
-    flux: Annotated[list[str] | None, _parts("What flows in per length, as in right=5.")] = None,
+    flux: Annotated[list[str] | None, _parts("Flux into the domain, per length, as in right=5.")] = None,
     convection: Annotated[
-        list[str] | None, _parts("Exchange, as in top=10:20: h times what is outside less U flows in.")
+        list[str] | None, _parts("h:U_out of the flux h (U_out - U) into the domain, as in top=10:20.")
     ] = None,
     source: Annotated[
         str | None,
@@ -136,8 +140,8 @@ def solve(
         list[str] | None,
         typer.Option("--time", help="Heat: seconds, as in 2,8,20.", metavar="SECONDS", rich_help_panel=GIVEN),
     ] = None,
-    conductivity: Annotated[str | None, _number("Conductivity, or diffusion.")] = None,
-    velocity: Annotated[str | None, _number("Of the flow, as in 0.5,-1.")] = None,
+    conductivity: Annotated[str | None, _number("Conductivity, or diffusion coefficient.")] = None,
+    velocity: Annotated[str | None, _number("Velocity of the flow, as in 0.5,-1.")] = None,
     reaction: Annotated[str | None, _number("r of the term r U.")] = None,
     density: Annotated[str | None, _number("Heat: density.")] = None,
     capacity: Annotated[str | None, _number("Heat: capacity per mass.")] = None,
@@ -149,25 +153,25 @@ def solve(
         str | None, typer.Option(help="Elasticity: plane strain or stress.", rich_help_panel=GIVEN)
     ] = None,
     size: Annotated[
-        str | None, _number("Height of the grid in your unit of length, where an outline has none of its own.")
+        str | None, _number("Height of the grid in your unit of length, unless an outline keeps its own coordinates.")
     ] = None,
     coordinates: Annotated[
         str | None,
         typer.Option(
-            help="Of an outline: drawing (its own, in any unit, fitted to the grid) or grid (of the unit square). "
-            "Unless given, grid if it fits in there.",
+            help="Coordinates of an outline: drawing (its own, in any unit, fitted to the grid) or grid (of the unit "
+            "square). Default: grid if the outline fits into that.",
             metavar="WHOSE",
             rich_help_panel=GIVEN,
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Draws what a named shape is not given.", rich_help_panel=GIVEN)
+        int | None, typer.Option(help="Seed of the terms drawn for a named shape.", rich_help_panel=GIVEN)
     ] = None,
     models: Annotated[
         list[str] | None,
         typer.Option(
             "--model",
-            help="A run's folder or the name of a shipped model; the problem's own unless given. Where a run holds a "
+            help="The folder of a run or the name of a shipped model; default: the problem's own. If a run holds a "
             "network of your own, give package.module:Name as a second --model.",
         ),
     ] = None,
@@ -187,7 +191,7 @@ def solve(
         bool,
         typer.Option(
             "--distance/--no-distance",
-            help="Estimate the distance to the PDE of the solution on the true boundary, on a twice finer grid.",
+            help="Estimate how far the solution on the true boundary is from that of the PDE, by a twice finer grid.",
         ),
     ] = True,
     out: Annotated[
@@ -195,7 +199,7 @@ def solve(
     ] = None,
     save: Annotated[
         list[Path] | None,
-        typer.Option(help="A file to write, too: .vtu for ParaView (heat: .pvd), .npz or .png.", metavar="FILE"),
+        typer.Option(help="A further file to write: .vtu for ParaView (heat: .pvd), .npz or .png.", metavar="FILE"),
     ] = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Only draw the outline, its names and fractions: OUT/preview.png.")
@@ -213,10 +217,10 @@ def solve(
     check_files(animation, save or [], overwrite)
     folder = choose_folder(out, overwrite)
 
-    # All that is written is read before torch is imported, names even before NumPy: what is wrong is told at once.
+    # Everything given is read before torch is imported, names even before NumPy, so that errors are reported at once.
     check_device(device)
     if problem is not None:
-        check_problem(problem)  # a misspelt problem is not to be looked for among the models
+        check_problem(from_here(problem))  # or a misspelt problem would be looked for among the models
     own = [model for model in models or () if is_own_network(model)]
     trained = [model for model in models or (problem or DEFAULT_PROBLEM,) if model not in own]
     if not trained:
@@ -275,12 +279,13 @@ class Cases:
 def read_cases(problem: "Problem", conventions: str, geometry: str, known: Mapping[str, Any]) -> Cases:
     """Read a case on pixels, and on its true boundary.
 
-    What pixels can show is read as such, so that networks see what they were trained on. Values and fluxes on parts,
-    materials and sizes are stated of the true boundary; where a network serves them all the same, as another Young's
-    modulus or a length, it is given the pixels of that.
+    What pixels can show is read on pixels, so that networks see what they were trained on. Values and fluxes on parts,
+    materials and sizes are stated on the true boundary; where a network can predict such a case all the same, as with
+    another Young's modulus or length, it gets the pixels of that case.
     """
     from disol.cases import read_case
-    from disol.cases.reading import shows_on_pixels
+    from disol.cases.conditions import SharedPieceError
+    from disol.cases.reading import note_holes, shows_on_pixels
 
     is_plain = shows_on_pixels(problem, known)
     pixels = read_case(problem, geometry, conventions=conventions, **known) if is_plain else None
@@ -289,7 +294,7 @@ def read_cases(problem: "Problem", conventions: str, geometry: str, known: Mappi
     try:
         true = read_case(problem, geometry, conventions="physical", **known)
     except DisolError as error:
-        if pixels is None:
+        if pixels is None or isinstance(error, SharedPieceError):
             raise
         return Cases(pixels, None, (f"not solved on its true boundary: {error}",))
     if pixels is not None and true.frame.is_grid:
@@ -297,10 +302,12 @@ def read_cases(problem: "Problem", conventions: str, geometry: str, known: Mappi
     try:
         scaled = true.on_pixels(conventions)
         if not scaled.problem.is_multiple_of(problem):
-            raise DisolError("Networks know the numbers they were trained with. Solved on its true boundary alone.")
-        return Cases(replace(scaled, origin=true.origin, notes=true.notes), true)
+            raise DisolError("Networks know only the numbers they were trained with.")
+        unseen = () if true.geometry is None else note_holes(geometry, true.geometry, true.grid)
+        return Cases(replace(scaled, origin=true.origin, notes=(*true.notes, *unseen)), true)
     except DisolError as error:
-        return Cases(None, true, (f"not predicted: {error}",))
+        reason = str(error).removesuffix(" Use disol.solve_exact.")  # which is what the command does
+        return Cases(None, true, (f"not predicted: {reason}",))
 
 
 def solve_alone(cases: Cases, folder: Path, animation: Path | None, distance: bool) -> Outcome:
@@ -314,7 +321,7 @@ def solve_alone(cases: Cases, folder: Path, animation: Path | None, distance: bo
 def solve_by_network(
     find: "Callable[[], Surrogate]", cases: Cases, folder: Path, animation: Path | None, distance: bool | None
 ) -> Outcome:
-    """Predict a case and, unless the distance of its exact solution is None, solve it on pixels and as it is."""
+    """Predict a case and, unless `distance` is None, solve it on pixels and on its true boundary."""
     from disol.surrogate import Verification
     from disol.surrogate.prediction import is_sized_by_its_system
 
@@ -335,11 +342,11 @@ def solve_by_network(
 
 
 def print_outcome(cases: Cases, model: str, outcome: Outcome, warned: list[str]) -> None:
-    """Print what was given, what was found, and what to know of it."""
+    """Print what was given, what was found, and notes on both."""
     from disol.viz.solutions import MOST_TIMES
 
     case, true = cases.shown, outcome.true
-    rows = [("problem", f"{case.problem}: {case.problem.equation}")]
+    rows = [("problem", f"{case.problem}: {(cases.true or case).equation}")]
     if outcome.trained is not None:
         rows.append(("model", f"{model}, {outcome.trained}, {case.conventions} conventions"))
     print_rows([*rows, *case.origin.items()])
@@ -362,7 +369,7 @@ def print_outcome(cases: Cases, model: str, outcome: Outcome, warned: list[str])
 
 @contextmanager
 def silenced_decoders() -> Iterator[None]:
-    """Keep libtiff, which tells what is wrong with a picture by itself, from standard error: one line is enough."""
+    """Keep libtiff, which reports errors in a picture by itself, from standard error: one line is enough."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:

@@ -1,6 +1,6 @@
-"""Domain to exact solution, in NumPy and SciPy: elements, weak forms, assembly, loads, direct solution.
+"""From domains to exact solutions, in NumPy and SciPy: elements, weak forms, assembly, loads, direct solution.
 
-What works on cut elements is imported on first use.
+Names for cut elements are imported on first use.
 """
 
 from typing import TYPE_CHECKING

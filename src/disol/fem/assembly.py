@@ -2,7 +2,7 @@
 
 On a pixel grid every node meets at most nine nodes. The nine coefficients are summed as whole images, one
 shifted image per pair of corners, and written straight into compressed columns: no sorting of triplets, no
-duplicates to add up. Unknowns are numbered in elimination order, so the factorisation need not look for one.
+duplicates to add up. Unknowns are numbered in elimination order, so the factorisation need not search for one.
 """
 
 import numpy as np

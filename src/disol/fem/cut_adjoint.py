@@ -1,8 +1,8 @@
-"""How a functional J of the solution on cut elements changes with the matrices and loads of elements: adjoint solves.
+"""Adjoint solves on cut elements: derivatives of a functional J of the solution in element matrices and loads.
 
     dJ = Σ_K s : dK + m : dM + l · db + i · dm⁰
 
-over elements, K, M and b their stiffness, mass and load, m⁰ their ∫ ρ N_i u⁰.
+summed over elements with stiffness K, mass M, load b and m⁰ = ∫ ρ N_i u⁰.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def steady_sensitivity(system: CutSystem, d_values: Unknowns) -> Sensitivity:
 
 
 def marched_sensitivity(system: CutSystem, steps: Sequence[Step], d_values: Mapping[int, Unknowns]) -> Sensitivity:
-    """Transpose the steps of `CutSystem.march`, the last one first; dJ/du is given after whole steps, by number.
+    """Run the transposed steps of `CutSystem.march` backwards; `d_values` has dJ/du after whole steps, by number.
 
     With μ = dJ/d(M uⁿ⁺¹), B = M + γδ K and c = (1 − γ)/γ
 

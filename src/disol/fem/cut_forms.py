@@ -20,7 +20,7 @@ from disol.geometry.pieces import DEGREE, WHOLE
 from disol.grid import CORNERS, Grid
 
 ComponentSource = Function | Float[np.ndarray, "height width"] | float | None
-Coefficient = float | Float[np.ndarray, "..."]  # one, or one for each pixel
+Coefficient = float | Float[np.ndarray, "..."]  # one value, or one per pixel
 Law = Float[np.ndarray, "*pixels component 2 component 2"]
 Locals = Float[np.ndarray, "element 4 component 4 component"]
 SMALLEST_PECLET = 1e-3  # below it coth Pe − 1/Pe is Pe/3 to seven digits
@@ -41,7 +41,7 @@ def _tensor(lines: Float[np.ndarray, "i k"], across: Sequence[int], down: Sequen
     return np.einsum("ik,il->ikl", lines[list(across)], lines[list(down)])
 
 
-# Corner functions N_i, their slopes ∂_a N_i, and the biquadratic functions of 3 x 3 points that sources are sampled at.
+# Corner functions N_i, their slopes ∂_a N_i, and biquadratic functions of the 3 x 3 points where sources are sampled.
 _ROWS, _COLUMNS = zip(*CORNERS, strict=True)
 SHAPES = _tensor(np.array([[1.0, -1.0], [0.0, 1.0]]), _COLUMNS, _ROWS)
 SLOPES = np.zeros((2, 4, 2, 2))
@@ -58,7 +58,7 @@ SLOPE_SAMPLE = np.stack([_products(slope, SAMPLES) for slope in SLOPES])
 def corner_functions(
     local: Float[np.ndarray, "*points 2"],
 ) -> tuple[Float[np.ndarray, "*points 4"], Float[np.ndarray, "*points 2 4"]]:
-    """Return N_i and ∂_a N_i at points from the top left corner of their element, in pixels."""
+    """Return N_i and ∂_a N_i at points given in pixels from the top left corner of their element."""
     x, y = local[..., 0, None], local[..., 1, None]
     across, down = np.concatenate([1 - x, x], axis=-1), np.concatenate([1 - y, y], axis=-1)
     signs, columns, rows = np.array([-1.0, 1.0]), list(_COLUMNS), list(_ROWS)
@@ -67,17 +67,17 @@ def corner_functions(
 
 
 def diffusive(conductivity: Coefficient) -> Law:
-    """C_ab = κ δ_ab, of one number or of one for each pixel."""
+    """C_ab = κ δ_ab, for one number or one per pixel."""
     return anisotropic(np.asarray(conductivity, dtype=float)[..., None, None] * np.eye(2))
 
 
 def anisotropic(conductivity: Float[np.ndarray, "*pixels 2 2"]) -> Law:
-    """C_ab = K_ab, a symmetric tensor, or one for each pixel."""
+    """C_ab = K_ab, for a symmetric tensor or one per pixel."""
     return np.asarray(conductivity, dtype=float)[..., None, :, None, :]
 
 
 def conducting(conductivity: float | Float[np.ndarray, "..."]) -> Law:
-    """Return the law of a number, a tensor [2, 2], or of one of them for each pixel, whose axes come last."""
+    """Return the law of a conductivity: a number or a tensor [2, 2], or one of these per pixel with pixel axes last."""
     array = np.asarray(conductivity, dtype=float)
     is_tensor = array.ndim == 4 or array.shape == (2, 2)
     return anisotropic(np.moveaxis(array, (0, 1), (-2, -1))) if is_tensor else diffusive(array)
@@ -100,8 +100,8 @@ def elastic(young: Coefficient, poisson_ratio: Coefficient, plane: Literal["stra
 class Form:
     """The equation: −div(C ∇u) + v · ∇u + r u = f, and ρ u_t in front if it is transient.
 
-    law        C_cadb, by `diffusive`, `anisotropic` or `elastic`; one for all pixels, or one for each
-    velocity   v along x and y, or an array [height, width, 2]; of one component only
+    law        C_cadb, by `diffusive`, `anisotropic` or `elastic`; one for all pixels, or one per pixel
+    velocity   v along x and y, or an array [height, width, 2]; for one component only
     reaction   r, a number or an array [height, width]
     density    ρ, likewise
     upwind     SUPG: N + τ v · ∇N tests all but diffusion, τ = h/(2|v|) (coth Pe − 1/Pe), Pe = h|v|/(2κ)
@@ -127,7 +127,7 @@ class Form:
         return self.law.shape[-2]
 
     def on_length(self, length: float) -> "Form":
-        """Return the form times L², in coordinates that are L times smaller: sources are times L², fluxes times L."""
+        """Return the form multiplied by L², in coordinates L times smaller: sources are to scale by L², fluxes by L."""
         if length == 1:
             return self
         velocity = None if self.velocity is None else length * np.asarray(self.velocity)
@@ -137,7 +137,7 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """Some elements of a form: their moments and the coefficients of their pixels, each with an axis of 1 if shared."""
+    """The moments and coefficients of some elements; values that all of them share have a leading axis of 1."""
 
     moments: Float[np.ndarray, "_ 16"]
     law: Float[np.ndarray, "_ component 2 component 2"]
@@ -149,7 +149,7 @@ class Elements:
 
     @classmethod
     def of(cls, cells: CutCells, form: Form, which: Int[np.ndarray, " element"] | slice) -> "Elements":
-        """Gather some elements; all whole ones share their moments."""
+        """Gather the data of some elements; whole ones share their moments."""
         law = on_elements(cells, "law", form.law, which, axes=4)
         velocity = None if form.velocity is None else on_elements(cells, "velocity", form.velocity, which, axes=1)
         are_whole = isinstance(which, slice) and which.start == cells.num_cut
@@ -183,7 +183,7 @@ class Elements:
         return self.transport() + self.reactive() if self.reaction.any() else self.transport()
 
     def transport(self) -> Locals:
-        """∫ C ∇N_i : ∇N_j + w_i v · ∇N_j: constants, and rigid motions of a body, feel nothing of it."""
+        """∫ C ∇N_i : ∇N_j + w_i v · ∇N_j, which is zero for constants and for rigid motions of a body."""
         matrix = self.energy()
         if self.velocity is None:
             return matrix
@@ -218,7 +218,7 @@ class Elements:
 def on_elements(
     cells: CutCells, name: str, value: object, which: Int[np.ndarray, " element"] | slice, axes: int = 0
 ) -> Float[np.ndarray, "some *axes"]:
-    """Return a coefficient on some elements; one that is the same everywhere has an axis of 1 in front."""
+    """Return a coefficient on some elements; a constant one gets a leading axis of 1."""
     array = np.asarray(value, dtype=float)
     if array.ndim == axes:
         return array[None]
@@ -231,7 +231,7 @@ def on_elements(
 
 
 def moments_of(cells: CutCells, which: Int[np.ndarray, " element"] | slice) -> Float[np.ndarray, "some 4 4"]:
-    """Return the moments of some elements, whole ones among them."""
+    """Return the moments of some elements, including whole ones."""
     numbers = np.arange(len(cells.corner))[which]
     moments = np.empty((len(numbers), DEGREE, DEGREE))
     moments[:] = WHOLE
@@ -260,7 +260,7 @@ def groups(cells: CutCells) -> tuple[slice, slice]:
 def element_matrices(
     cells: CutCells, form: Form, kind: Literal["stiffness", "transport", "reactive", "mass"]
 ) -> Locals:
-    """Return the matrices of all elements; whole pixels of one material share theirs."""
+    """Return the matrices of all elements; for whole pixels of one material a single one is computed."""
     count = form.components
     matrices = np.empty((len(cells.corner), 4, count, 4, count))
     for which in groups(cells):
@@ -269,13 +269,13 @@ def element_matrices(
 
 
 def whole_sizes(cells: CutCells, form: Form) -> Float[np.ndarray, " _"]:
-    """Return the largest entry of the matrix, but for reaction, of each element if it were a whole pixel."""
+    """Return the largest matrix entry, without reaction, that each element would have as a whole pixel."""
     whole = replace(Elements.of(cells, form, slice(None)), moments=WHOLE.reshape(1, -1))
     return np.abs(whole.transport()).max(axis=(1, 2, 3, 4))
 
 
 def mean_functions(moments: Float[np.ndarray, "element 4 4"]) -> Float[np.ndarray, "element 4"]:
-    """∫ N_i over elements, by their areas."""
+    """∫ N_i over each element, divided by its area."""
     return np.tensordot(moments[:, :2, :2], SHAPES, ([1, 2], [1, 2])) / moments[:, :1, 0]
 
 
@@ -299,9 +299,9 @@ def source_samples(cells: CutCells, source: ComponentSource) -> Float[np.ndarray
 def source_load(
     cells: CutCells, form: Form, sources: Sequence[ComponentSource]
 ) -> Float[np.ndarray, "element 4 component"]:
-    """∫ w_i f of every element, of a source for each component: a function, one value per pixel, a number or None.
+    """∫ w_i f of every element, with one source per component: a function, one value per pixel, a number or None.
 
-    A function is sampled at 3 x 3 points of every pixel that the domain meets, so a little outside of it, too.
+    A function is sampled at 3 x 3 points of every pixel that the domain meets, so slightly outside the domain, too.
     """
     if len(sources) != form.components:
         raise DisolError(f"There must be one source for each of {form.components} components, got {len(sources)}.")

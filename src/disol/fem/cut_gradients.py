@@ -1,8 +1,8 @@
-"""Gradients of a functional in what a form and its conditions give to each element: transposes of its weak forms.
+"""Gradients of a functional in the coefficients and conditions of each element: transposed weak forms.
 
-R = Σ s : K + m : M + l · b is linear in the law C, the velocity v, its upwinding τ v, the reaction r, the density ρ,
-the penalty β and the source f of each element, or a product of two of these, so that its derivatives are exact. Those
-of τ v and of β, which depend on C and v, are left to whoever knows how these change.
+R = Σ s : K + m : M + l · b depends on the law C, the velocity v, its upwinding τ v, the reaction r, the density ρ, the
+penalty β and the source f of each element, linearly or through products of two of them, so its derivatives are exact.
+τ v and β, which depend on C and v, count as independent here; the chain rule through them is left to the caller.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from disol.geometry.pieces import add_up
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What each element has of the coefficients, or derivatives with respect to it; an axis of 1 is shared by all.
+    """The coefficients of each element, or derivatives with respect to them; a leading axis of 1 is shared by all.
 
     upwind    τ v of SUPG
     penalty   β of Nitsche's method
-    source    of each component, 0 for one that is a function
+    source    by component, 0 if it is a function
     """
 
     law: Float[np.ndarray, "_ component 2 component 2"]
@@ -37,7 +37,7 @@ class Material:
 
     @classmethod
     def of(cls, system: CutSystem) -> "Material":
-        """Gather what the elements of a system have."""
+        """Gather the coefficients of a system's elements."""
         elements = Elements.of(system.cells, system.form, slice(None))
         velocity = np.zeros((1, 2)) if elements.velocity is None else elements.velocity
         return cls(
@@ -51,7 +51,7 @@ class Material:
         )
 
     def change(self, before: "Material", after: "Material") -> Float[np.ndarray, " element"]:
-        """Return how J changes with the change of each element, to first order, if these are its derivatives."""
+        """Return the first-order change of J by the change of each element, taking `self` as the derivatives of J."""
         total = np.zeros(len(self.penalty))
         for each in fields(self):
             change = getattr(after, each.name) - getattr(before, each.name)
@@ -60,14 +60,14 @@ class Material:
 
 
 def element_sources(system: CutSystem) -> Float[np.ndarray, "_ component"]:
-    """Return the source of each component on each element, 0 for one that is a function."""
+    """Return the source of each component on each element, 0 if it is a function."""
     known = [0.0 if source is None or callable(source) else source for source in system.sources]
     values = [on_elements(system.cells, "source", source, slice(None)) for source in known]
     return np.stack(np.broadcast_arrays(*values), axis=-1)
 
 
 def material_gradient(system: CutSystem, sensitivity: Sensitivity) -> Material:
-    """Return dJ with respect to what each element has."""
+    """Return dJ with respect to the coefficients of each element."""
     count, size = system.form.components, len(system.cells.corner)
     law, source = np.zeros((size, count, 2, count, 2)), np.zeros((size, count))
     velocity, upwind = np.zeros((2, size, 2))
@@ -106,7 +106,7 @@ def material_gradient(system: CutSystem, sensitivity: Sensitivity) -> Material:
 
 
 def _pieces(system: CutSystem) -> Iterator[tuple[int, int, BoundaryPoints]]:
-    """Yield the points of each condition, by its number, and component that holds somewhere."""
+    """Yield the number, the component and the points of each condition that holds somewhere."""
     for number, condition in enumerate(system.boundary.conditions):
         for component in system.boundary.chosen(condition):
             at = system.boundary.points_of(condition, component)
@@ -122,7 +122,7 @@ def _add_nitsche(
     component: int,
     at: BoundaryPoints,
 ) -> None:
-    """Add what values on pieces of the boundary contribute through the law, the penalty and inflow, in place."""
+    """Add the contributions of a Dirichlet condition through the law, the penalty and the inflow, in place."""
     size = len(gradient.penalty)
     value = at.evaluate("value", condition.value, component, system.form.components)
     stiffness, load = sensitivity.stiffness[at.element], sensitivity.load[at.element]
@@ -142,7 +142,7 @@ def _add_nitsche(
 def _square(
     sensitivity: Sensitivity, component: int, at: BoundaryPoints, value: Float[np.ndarray, "piece 3"]
 ) -> Float[np.ndarray, "piece 3"]:
-    """Return dJ with respect to the factor α of ∫ α u w = ∫ α g w, per weight of a point."""
+    """Return dJ with respect to the factor α in ∫ α u w = ∫ α g w, per unit of quadrature weight."""
     stiffness = sensitivity.stiffness[at.element][:, :, component, :, component]
     load = _tested(sensitivity.load, component, at)
     return np.einsum("pqi,pqj,pij->pq", at.values, at.values, stiffness, optimize=True) + value * load
@@ -154,11 +154,11 @@ def _tested(loads: ElementLoads, component: int, at: BoundaryPoints) -> Float[np
 
 @dataclass(frozen=True, eq=False)
 class ValueGradient:
-    """Derivatives of J in the values of a condition at its points, whose sum is that in an added constant.
+    """Derivatives of J in the values of a condition at its points; their sum is the derivative in an added constant.
 
-    number      of the condition in its system
-    name        of its attribute
-    component   of the solution
+    number      number of the condition in its system
+    name        name of the attribute that has these values
+    component   component of the solution
     """
 
     number: int
@@ -169,7 +169,7 @@ class ValueGradient:
 
 
 def boundary_gradients(system: CutSystem, sensitivity: Sensitivity) -> Iterator[ValueGradient]:
-    """Yield dJ with respect to the values, fluxes, coefficients and outsides of all conditions."""
+    """Yield dJ with respect to the values, fluxes, Robin coefficients and outside values of all conditions."""
     count = system.form.components
     for number, component, at in _pieces(system):
         condition = system.boundary.conditions[number]

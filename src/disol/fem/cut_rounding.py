@@ -1,13 +1,13 @@
-"""What rounding does to a system on cut elements, and what is done about it.
+"""The effect of rounding on systems on cut elements, and its correction.
 
-Constants, and rigid motions of a body, feel no force but where something holds them. Rounding the matrices of elements,
-and their sums, ties every node to the ground by a spring of the size of a rounding error. Mostly nobody sees that; but
-a body that is held weakly moves far, and what a flow carries away from all that holds it grows by orders of magnitude.
-Then the springs hold it, too. On pixels the entries are rounded such that there are none; those of slivers are too
-small for that beside others. So a second matrix has what rounding leaves out of the first, and motions feel nothing of
-their sum.
+Constants and rigid motions of a body feel no force except where a condition holds them. Rounding the element matrices
+and their sums ties every node to the ground by a spurious spring of the size of a rounding error. This rarely matters;
+but a weakly held body moves far, and a field that a flow carries away from all supports grows by orders of magnitude,
+and then the springs hold it, too. On pixels the entries are rounded so that there are no such springs; entries of
+slivers are too small beside others for that. So a second matrix keeps what rounding leaves out of the first, and these
+motions feel no force from their sum.
 
-What is left are errors of the strains, whose sizes are known: what they change is solved for.
+The remaining errors, of the strains, have known sizes; their effect on the solution is found by a solve.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from disol.fem.rounding import EPSILON
 from disol.geometry.cut_cells import THIN, CutCells
 from disol.grid import CORNERS
 
-Shares = Float[np.ndarray, "element 4 component"]  # of corners of elements, in unknowns
+Shares = Float[np.ndarray, "element 4 component"]  # contributions of the corners of elements to unknowns
 
-MOMENTS = 4.0  # errors of the matrices of cut elements, in those of whole pixels
+MOMENTS = 4.0  # errors of the matrices of cut elements, relative to those of whole pixels
 TOP = [0, 1]  # corners of an element at the ends of its upper side
 
 
 def motions(places: Int[np.ndarray, "node 2"], components: int) -> Float[np.ndarray, "motion node component"]:
-    """Return translations, and of two components the rotation (−y, x), of nodes at columns and rows, in pixels."""
+    """Return the translations, and for two components the rotation (−y, x), of nodes at (column, row) in pixels."""
     found = np.zeros((2 * components - 1, len(places), components))
     found[np.arange(components), :, np.arange(components)] = 1
     if components == 2:
@@ -42,9 +42,9 @@ def springs(
     moved: Float[np.ndarray, "motion node component"],
     forces: Float[np.ndarray, "motion node component"],
 ) -> "scipy.sparse.csr_array":
-    """Return a matrix that makes forces of motions, of elements with given nodes.
+    """Return a sparse matrix that maps the given motions to the given forces, for elements with the given nodes.
 
-    A node feels translations by its own, and a rotation about it by the upper side of one of its elements.
+    The entries of a node act on its own translation, and on rotation about it by the upper side of one of its elements.
     """
     _, size, count = forces.shape
     unknowns = np.arange(size * count, dtype=np.int32).reshape(size, 1, count)
@@ -62,20 +62,20 @@ def springs(
 
 @cache
 def _strain(components: int) -> Float[np.ndarray, "local local"]:
-    """Return the projection that takes motions without strain out of the values of an element."""
+    """Return the projection that removes strain-free motions from the values of an element."""
     free = np.array(motions(np.array(CORNERS)[:, ::-1], components).reshape(2 * components - 1, -1))
     return np.eye(free.shape[1]) - np.linalg.pinv(free) @ free
 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """How large the errors of the matrices of elements are, in units of the rounding error of doubles.
+    """The sizes of errors in element matrices, in units of the rounding error of doubles.
 
-    Moments of a cut element are sums of numbers as large as 1, but for those of thin ones. A function that is continued
-    into a sliver is not continuous along its short sides; that counts as an error of all that the sliver adds.
+    Moments of a cut element are sums of numbers as large as 1, except for thin elements. A function continued into a
+    sliver is discontinuous across its short sides; this counts as an error of everything that the sliver adds.
 
-    sizes     of errors of a matrix that motions without strain feel nothing of
-    holding   elements with terms that hold them
+    sizes     errors of the part of each matrix that strain-free motions do not feel
+    holding   numbers of the elements with terms that hold such motions
     held      these terms
     """
 
@@ -85,14 +85,14 @@ class Noise:
 
     @classmethod
     def of(cls, cells: CutCells, form: Form, holding: Int[np.ndarray, " some"], held: Locals) -> "Noise":
-        """Tell the errors of what holds some elements, and of all else."""
+        """Estimate the errors of all matrices, given the terms that hold some elements."""
         sizes = np.broadcast_to(whole_sizes(cells, form), len(cells.corner)).copy()
         areas = cells.areas[: cells.num_cut]
         sizes[: cells.num_cut] *= MOMENTS * np.where(areas < THIN, areas, 1.0) + cells.handed[: cells.num_cut] / EPSILON
         return cls(sizes, holding, held)
 
     def forces(self, values: Shares) -> Shares:
-        """Return the largest forces that errors make of values."""
+        """Bound the forces that the errors produce from given values."""
         strains = values.reshape(len(values), -1) @ _strain(values.shape[2])
         forces = np.empty(values.shape)
         forces[:] = (self.sizes * np.abs(strains).max(axis=1))[:, None, None]
@@ -101,9 +101,9 @@ class Noise:
 
 
 def seen_inside(cells: CutCells) -> Float[np.ndarray, " node"]:
-    """Return how much the value at the node of each unknown counts inside the domain: 1 at corners of whole pixels.
+    """Return how much of each unknown's nodal value shows inside the domain: all of it (1) at corners of whole pixels.
 
-    Of other nodes it is 4 times the mean of their function over the element where that is largest.
+    At other nodes it is 4 times the mean of the node's function over the element where that is largest.
     """
     found, cut = np.zeros(len(cells.places)), slice(cells.num_cut)
     np.maximum.at(found, cells.nodes[cut], 4 * mean_functions(cells.moments))

@@ -1,4 +1,4 @@
-"""The discrete problem on cut elements, its solution, and values of it at points of the domain."""
+"""The discrete problem on cut elements, its solution, and evaluating it at points of the domain."""
 
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -33,20 +33,20 @@ from disol.grid import Grid
 
 Vector = Float[np.ndarray, " unknown"]
 GAMMA = 1 - 0.5**0.5  # of SDIRK2
-SPRINGS = 2.0**-25  # what they are not known to, in rounding errors of the entries that they stand beside
-FIRST = 8  # smaller steps that the first one is taken in
+SPRINGS = 2.0**-25  # errors of the springs, in rounding errors of the entries of A that they correct
+FIRST = 8  # substeps of the first step
 
-# Of one component its source, of several one for each.
+# The source of one component, or a sequence with one for each component.
 Sources = ComponentSource | Sequence[ComponentSource]
 
 
 @dataclass(frozen=True, eq=False)
 class CutField:
-    """A solution: bilinear on every element, known at points of the domain only.
+    """A solution: bilinear on every element, defined at points of the domain only.
 
-    values           by unknown and component; at nodes outside the domain they mean nothing by themselves
-    rounding_error   estimate of what rounding has changed, as a share of the largest value, of steps in time at any of
-                     them so far
+    values           by unknown and component; at nodes outside the domain they have no meaning of their own
+    rounding_error   estimated error by rounding, relative to the largest value; of a time step, relative to the largest
+                     value of all steps so far
     """
 
     cells: CutCells
@@ -69,7 +69,7 @@ class CutField:
         return found
 
     def nodes(self) -> Float[np.ndarray, "component rows columns"]:
-        """Put unknowns at their nodes, of several at one node the last; NaN elsewhere. Outside they mean nothing."""
+        """Return nodal values, the last if a node has several; NaN elsewhere. Outside the domain they mean nothing."""
         found = np.full((self.values.shape[1], self.cells.grid.height + 1, self.cells.grid.width + 1), np.nan)
         column, row = self.cells.places.T
         found[:, row, column] = self.values.T
@@ -81,14 +81,14 @@ def _centres(
 ) -> tuple[
     Int[np.ndarray, " pixel"], Int[np.ndarray, " pixel"], Int[np.ndarray, "pixel 4"], Float[np.ndarray, "pixel 4"]
 ]:
-    """Return row and column of the pixels whose centres lie in the domain, the unknowns around each, and N_i there."""
+    """Return row and column of the pixels with centres in the domain, the unknowns of their elements, and N_i there."""
     rows, columns, element = cells.centres
     local = np.stack([columns, rows], axis=1) + 0.5 - cells.corner[element]
     return rows, columns, cells.nodes[element], corner_functions(local)[0]
 
 
 class _Assembled(NamedTuple):
-    """A and b, in elimination order; the absolute values that b is a sum of, and errors of what A is a sum of."""
+    """A and b in elimination order, b summed from absolute values, and the errors of the element matrices."""
 
     matrix: "scipy.sparse.csc_array"
     load: Vector
@@ -103,7 +103,7 @@ class Step:
     share    γδ
     middle   v
     values   uⁿ⁺¹
-    number   of the whole step that ends with it, from 1; None of the smaller ones in between
+    number   number, from 1, of the whole step that ends with it; None for substeps before the last
     """
 
     share: float
@@ -116,7 +116,7 @@ class Step:
 class CutSystem:
     """A u = b on cut elements; unknowns are those of `cells.places`, components of a node one after the other.
 
-    `discretise` makes one. Inside, unknowns are numbered in elimination order.
+    Built by `discretise`. Private attributes number the unknowns in elimination order.
     """
 
     cells: CutCells
@@ -136,7 +136,7 @@ class CutSystem:
 
     @cached_property
     def _unknowns(self) -> Int[np.ndarray, "element local"]:
-        """Place in elimination order of the unknowns of each element."""
+        """The unknowns of each element, as positions in elimination order."""
         count = self.form.components
         place = np.empty(len(self._order), dtype=np.int32)
         place[self._order] = np.arange(len(place), dtype=np.int32)
@@ -150,15 +150,16 @@ class CutSystem:
         held = element_matrices(self.cells, self.form, "reactive") if reacts else np.zeros_like(free)
         loads = source_load(self.cells, self.form, self.sources)
         self.boundary.add_to(held, loads)
-        if not np.isfinite(loads).all():
+        sizes = self._added_up(np.abs(loads))
+        if not np.isfinite(sizes).all():
             raise DisolError("The load overflows in double precision. Use other units.")
         holding = np.flatnonzero(held.any(axis=(1, 2, 3, 4)))
         noise = Noise.of(self.cells, self.form, holding, held[holding])
         free[holding] += noise.held
-        return _Assembled(self._gathered(free), self._added_up(loads), self._added_up(np.abs(loads)), noise)
+        return _Assembled(self._gathered(free), self._added_up(loads), sizes, noise)
 
     def _added_up(self, shares: Shares, which: Int[np.ndarray, " some"] | slice = slice(None)) -> Vector:
-        """Add up what elements, or some of them, have at their corners."""
+        """Add up the contributions of all elements, or of some, at their corners."""
         return np.bincount(self._unknowns[which].reshape(-1), shares.reshape(-1), len(self._order))
 
     @cached_property
@@ -196,17 +197,17 @@ class CutSystem:
 
     @property
     def unknowns(self) -> Int[np.ndarray, "unknown 3"]:
-        """Component, row and column of the node of each unknown; a node that a thin wall parts has several."""
+        """Component, row and column of the node of each unknown; a node split by a thin wall has several."""
         count = self.form.components
         column, row = np.repeat(self.cells.places, count, axis=0).T
         return np.stack([np.tile(np.arange(count), len(self.cells.places)), row, column], axis=1)
 
     def to_vector(self, nodes: Float[np.ndarray, "component rows columns"]) -> Vector:
-        """Pick the unknowns of nodal values; several at one node have the same."""
+        """Return the vector of unknowns with given nodal values; several unknowns at one node get the same value."""
         return nodes[tuple(self.unknowns.T)]
 
     def residual(self, values: Float[np.ndarray, "..."]) -> Vector:
-        """Return b − A u, of the values of all unknowns, as a vector or by unknown and component."""
+        """Return b − A u for the values of all unknowns, as a vector or by unknown and component."""
         return self.load - self.matrix @ values.reshape(-1)
 
     def energy(self, values: Float[np.ndarray, "..."]) -> float:
@@ -221,13 +222,13 @@ class CutSystem:
         )
 
     def solve(self) -> CutField:
-        """Solve; what rounding may have changed notably is told in a warning, and too much refused."""
+        """Solve; warn if rounding may have changed the solution notably, raise an error if too much."""
         field = self.solve_and_estimate()
         report(field.rounding_error)
         return field
 
     def solve_and_estimate(self) -> CutField:
-        """Solve, and leave what rounding may have changed to the caller."""
+        """Solve, and leave the check of the rounding error to the caller."""
         return self._solution
 
     @cached_property
@@ -235,13 +236,13 @@ class CutSystem:
         if not np.any(self.form.reaction):
             self.boundary.require_support()
         solution, error = self._factors.solve(self._assembled.load)
-        # Springs are known to as many digits as the residuals that solutions are refined by, and change as much.
+        # Springs are as accurate as the residuals that solutions are refined with, and so add the same error again.
         return self._field(solution, 2 * error + self._change(solution))
 
     def _change(self, solution: Vector) -> float:
-        """Return what errors of matrices and loads of elements change of a solution, as a share of its largest value.
+        """Estimate the change of a solution by errors of element matrices and loads, relative to its largest value.
 
-        Nodes outside the domain count less, by what is seen of them inside.
+        Nodes outside the domain count by how much of their values shows inside.
         """
         if not solution.any():
             return 0.0
@@ -250,7 +251,7 @@ class CutSystem:
         corners = values[self._unknowns].reshape(len(self._unknowns), 4, -1)
         noise = self._assembled.loads / unit + self._added_up(self._assembled.noise.forces(corners))
         noise += SPRINGS * (abs(self._assembled.matrix) @ np.abs(values))
-        half = np.arange(len(noise)) * GOLDEN % 2 < 1  # of the errors, which then neither cancel nor only add up
+        half = np.arange(len(noise)) * GOLDEN % 2 < 1  # of the errors, so that they neither cancel nor all add up
         change = self._factors.apply(2 * half * noise)
         seen = np.repeat(seen_inside(self.cells), self.form.components)[self._order]
         return float(EPSILON * np.abs(seen * change).max() / np.abs(seen * values).max())
@@ -262,7 +263,7 @@ class CutSystem:
         return factors
 
     def _springs(self, factors: "_Scaled") -> "scipy.sparse.csr_array":
-        """Return what holds motions without strain beside the entries of A, which are rounded."""
+        """Return the correction that frees strain-free motions from the springs in the rounded entries of A."""
         count, noise = self.form.components, self._assembled.noise
         nodes = self._unknowns[:, ::count] // count
         known = motions(self.cells.places[self._order[::count] // count], count)
@@ -276,33 +277,33 @@ class CutSystem:
     def transpose_pixels(
         self, d_pixels: Float[np.ndarray, "component height width"]
     ) -> Float[np.ndarray, "unknown component"]:
-        """Return dJ/du of the unknowns from that of values at pixel centres; outside the domain it counts nothing."""
+        """Return dJ/du of the unknowns from dJ with respect to values at pixel centres in the domain."""
         rows, columns, nodes, weights = _centres(self.cells)
         shares = np.einsum("pi,cp->pic", weights, d_pixels[:, rows, columns])
         return add_up(nodes.reshape(-1), shares.reshape(-1, len(d_pixels)), len(self.cells.places))
 
     def solve_adjoint(self, d_values: Float[np.ndarray, "node component"]) -> Vector:
-        """Solve Aᵀ λ = dJ/du by the factors of A, in elimination order."""
+        """Solve Aᵀ λ = dJ/du with the factors of A, in elimination order."""
         adjoint, error = self._factors.transposed.solve(d_values.reshape(-1)[self._order])
         report(error)
         return adjoint
 
     def march(self, initial: Sources, step: float, steps: int) -> Iterator[CutField]:
-        """Yield the steps of `march_and_estimate`; after the last, tell or refuse what rounding may have changed."""
+        """Yield the steps of `march_and_estimate`; after the last, check the rounding error as `solve` does."""
         worst = 0.0
         for field in self.march_and_estimate(initial, step, steps):
-            worst = float(np.maximum(worst, field.rounding_error))  # which is NaN if that is
+            worst = float(np.maximum(worst, field.rounding_error))  # NaN propagates
             yield field
         report(worst)
 
     def march_and_estimate(self, initial: Sources, step: float, steps: int) -> Iterator[CutField]:
-        """Yield u¹, u², ... of M u' = b − K u, from ∫ ρ N_i u⁰ on, by SDIRK2 with γ = 1 − 1/√2.
+        """Yield u¹, u², ... of M u' = b − K u, starting from ∫ ρ N_i u⁰, by SDIRK2 with γ = 1 − 1/√2.
 
             (M + γδ K) v   = M uⁿ + γδ b
             (M + γδ K) uⁿ⁺¹ = M uⁿ + (1 − γ)/γ (M v − M uⁿ) + γδ b
 
-        It is of second order and L-stable. The first step is taken in `FIRST` smaller ones: initial data that do not
-        meet the values on the boundary change there faster than one step could follow.
+        It is second-order and L-stable. The first step is split into `FIRST` substeps: initial data that do not match
+        the boundary values change there faster than one step could resolve.
         """
         error, largest, share = 0.0, 0.0, 0.0
         for taken in self.take_steps(initial, step, steps):
@@ -315,7 +316,7 @@ class CutSystem:
                 yield self._field(taken.values, error / (largest or 1.0))
 
     def take_steps(self, initial: Sources, step: float, steps: int) -> Iterator[Step]:
-        """Yield the steps of `march`, the smaller ones that the first is taken in one by one."""
+        """Yield the steps of `march`, including the substeps of the first."""
         load = self._assembled.load
         momentum = self._momentum(initial)
         for number in range(steps):
@@ -344,7 +345,7 @@ class CutSystem:
         return {}
 
     def project(self, initial: Sources) -> CutField:
-        """Return u⁰ nearest to a function: M u⁰ = ∫ ρ N_i u⁰."""
+        """Return the projection of an initial field: M u = ∫ ρ N_i u⁰."""
         return self._field(_Scaled(self._mass).solve(self._momentum(initial), refine=False)[0], 0.0)
 
     def _momentum(self, initial: Sources) -> Vector:
@@ -358,10 +359,10 @@ class CutSystem:
         return momentum + (1 - GAMMA) / GAMMA * (self._mass @ middle - momentum)
 
     def _rounding_of_a_step(self, solver: "_Scaled") -> tuple[float, float]:
-        """Return the error that rounding adds in a step, as a share of the largest value, and what it keeps of others.
+        """Return the rounding error added per step, relative to the largest value, and the share kept of earlier ones.
 
-        Each equation of A = M + γδ K has an error of ε |A| |u|, of whatever sign, in both stages; the first enters the
-        second (1 − γ)/γ times. Refinement would not help: rounding the entries of A does as much.
+        Each equation of A = M + γδ K has an error of ε |A| |u| of unknown sign in both stages; the first stage enters
+        the second (1 − γ)/γ times. Refinement would not help: rounding the entries of A does as much harm.
         """
         ones = np.ones(len(self._order))
         sizes, signs = abs(solver.matrix) @ ones, np.sign(np.arange(len(ones)) * GOLDEN % 2 - 1)
@@ -378,7 +379,7 @@ class CutSystem:
 
 @dataclass(frozen=True, eq=False)
 class CutSolution:
-    """A system on cut elements and what solves it: one field, of a transient problem one for each time asked for."""
+    """A system on cut elements and its solution: one field, or one for each requested time of a transient problem."""
 
     system: CutSystem
     fields: tuple[CutField, ...]
@@ -390,7 +391,7 @@ def _require_finite(matrices: Locals) -> None:
 
 
 class _Scaled:
-    """Factors of S A S, with S the powers of two next to 1 / √A_ii: the scaling is exact."""
+    """Factors of S A S, where S has the powers of two closest to 1 / √A_ii, so that the scaling is exact."""
 
     def __init__(self, matrix: "scipy.sparse.csc_array") -> None:
         self.matrix = matrix
@@ -400,33 +401,33 @@ class _Scaled:
         self.solver = DirectSolver(scipy.sparse.csc_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
     def add(self, rest: "scipy.sparse.csr_array") -> None:
-        """Add what rounding has left out of the entries of A."""
+        """Add the part of A that rounding left out of its entries."""
         data = np.repeat(self.scale, np.diff(rest.indptr)) * rest.data * self.scale[rest.indices]
         self.solver.rest = scipy.sparse.csr_array((data, rest.indices, rest.indptr), shape=rest.shape)
 
     def residual(self, values: Vector, load: Vector) -> Vector:
-        """Return b − A u to more digits than doubles have."""
+        """Return b − A u with more digits than doubles have."""
         return self.solver.residual(values / self.scale, self.scale * load) / self.scale
 
     @cached_property
     def transposed(self) -> "_Scaled":
-        """Factors of the transpose, which S scales as well."""
+        """Factors of the transpose, with the same scaling."""
         other = copy(self)
         other.solver = self.solver.transposed()
         return other
 
     def solve(self, load: Vector, refine: bool = True) -> tuple[Vector, float]:
-        """Solve for one load vector; estimate what rounding has changed, 0 if not refined."""
+        """Solve for one load vector and estimate the rounding error, 0 without refinement."""
         if not load.any():
             return np.zeros_like(load), 0.0
-        unit = int(exponent_of(np.abs(load).max()))  # a power of two, which keeps all but the solution from overflow
+        unit = int(exponent_of(np.abs(load).max()))  # this power of two keeps all but the solution from overflow
         solution, error = self.solver.solve_and_estimate(self.scale * np.ldexp(load, -unit), refine)
         values = self.scale * solution
         require_range(np.abs(values).max(), unit)
         return np.ldexp(values, unit), error
 
     def apply(self, vector: Vector) -> Vector:
-        """A⁻¹ times a vector, of any size and unchecked: for estimates."""
+        """A⁻¹ times a vector, without refinement or checks: for estimates."""
         return self.scale * self.solver.factors.solve(self.scale * vector)
 
 
@@ -446,9 +447,9 @@ def discretise(
 ) -> CutSystem:
     """Discretise a form on a domain with its true boundary.
 
-    conditions   values, fluxes and exchange on arcs; every other boundary has no flux
-    source       f: a function of x and y, one value per pixel, a number or None; of several components one for each
-    cells        the grid cut at the region and these arcs, if that has been done
+    conditions   Dirichlet, Neumann and Robin conditions on arcs; the flux through any other boundary is zero
+    source       f: a function of x and y, one value per pixel, a number or None; for several components a sequence
+    cells        the grid cut at the region and these arcs, if that has been done already
     """
     if cells is None:
         cells = cut(region, grid, [condition.arc for condition in conditions])

@@ -1,4 +1,4 @@
-"""The assembled system of one case, for those who want its matrix."""
+"""The assembled system of one case: its matrix and load, for direct use."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,7 +53,7 @@ class LinearSystem:
         return self.to_vector(self.system.load)
 
     def to_vector(self, nodes: Float[np.ndarray, "component rows columns"]) -> Vector:
-        """Pick the unknowns of nodal values."""
+        """Return the vector of unknowns with given nodal values."""
         return nodes[tuple(self.unknowns.T)]
 
     def to_nodes(self, vector: Vector) -> Float[np.ndarray, "component rows columns"]:
@@ -63,7 +63,7 @@ class LinearSystem:
         return nodes
 
     def residual(self, values: Float[np.ndarray, "..."]) -> Vector:
-        """Return b − A u, of a vector of unknowns or of nodal values."""
+        """Return b − A u for a vector of unknowns or for nodal values."""
         return self.load - self.matrix @ self._as_vector(values)
 
     def energy(self, values: Float[np.ndarray, "..."]) -> float:
@@ -75,7 +75,7 @@ class LinearSystem:
         array = np.asarray(values, dtype=float)
         if array.shape not in (self.load.shape, self.system.free.shape):
             raise DisolError(
-                f"Values are a vector of unknowns {self.load.shape} or nodal values {self.system.free.shape}, "
+                f"Values must be a vector of unknowns {self.load.shape} or nodal values {self.system.free.shape}, "
                 f"got shape {array.shape}."
             )
         return array if array.ndim == 1 else self.to_vector(array)
@@ -85,7 +85,7 @@ class LinearSystem:
             raise DisolError("The matrix overflows in double precision. Use other units.")
         free = self.system.free
         eliminated = assemble(self.system.mask, element_matrix, free)
-        # Where each unknown in node order stands in the order of elimination.
+        # The position in elimination order of each unknown in node order.
         place = np.empty(free.size, dtype=np.intp)
         place[free_unknowns(free)] = np.arange(eliminated.shape[0])
         order = place[np.ravel_multi_index(tuple(self.unknowns.T), free.shape)]

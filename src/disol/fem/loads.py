@@ -1,4 +1,4 @@
-"""Load vectors: what a source or a boundary force gives to each node."""
+"""Load vectors: the contributions of a source or a boundary force to each node."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -32,5 +32,5 @@ def nodal_load(mask: Mask, source: Source) -> NodeField:
 
 
 def boundary_force(force: Float[Array, "*batch height width"], unit: float = 1.0) -> NodeField:
-    """Give each corner of a loaded pixel the pixel's force, in a unit, once (their mean where loaded pixels meet)."""
+    """Load each corner of a loaded pixel with the pixel's force, times `unit` (the mean where loaded pixels meet)."""
     return unit * node_means(force, force != 0)

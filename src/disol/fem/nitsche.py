@@ -5,11 +5,11 @@ With t(u) = σ(u) n the conormal flux, or traction, the symmetric Nitsche terms 
     − ∫_D t(u) · w − ∫_D t(w) · u + ∫_D β u · w − ∫_{D, v·n<0} (v·n) u w
         = − ∫_D t(w) · g + ∫_D β g · w − ∫_{D, v·n<0} (v·n) g w,
 
-those of a flux q on N are ∫_N q · w on the right, and those of exchange t(u) = α (ū − u) on R are ∫_R α u · w on the
-left and ∫_R α ū · w on the right. Every other boundary has no flux, and no term.
+those of a flux q on N are ∫_N q · w on the right, and those of a Robin condition t(u) = α (ū − u) on R are ∫_R α u · w
+on the left and ∫_R α ū · w on the right. Any other boundary has zero flux, and no term.
 
 The penalty of an element K is β = max(2 Λ, 4 |C| / h), with Λ = max ∫_{D∩K} |t(w)|² / ∫_K C ∇w : ∇w over bilinear w:
-twice what makes the system positive definite. Half of it does not, and much more spoils the solution at ends of arcs.
+twice the bound for positive definiteness. Half of it is not enough, and much more spoils the solution at ends of arcs.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from disol import _checks as checks
-from disol.errors import DisolError
+from disol.errors import DisolError, PlacedError
 from disol.fem.cut_forms import Elements, Form, Locals, corner_functions
 from disol.geometry.cell_components import OFFSETS
 from disol.geometry.cut_cells import CutCells
@@ -32,21 +32,25 @@ from disol.geometry.region import Arc
 SAFETY = 2.0  # β / Λ
 SMALLEST_PENALTY = 4.0  # β h / |C|
 LARGEST_EXPONENT = 1023  # of a power of two that is a double
-LOOSE = 1e-9  # a part of the domain held along less, in pixels, is not held
+LOOSE = 1e-9  # in pixels: a part of the domain that is held along less counts as not held
 
 _nodes, _weights = np.polynomial.legendre.leggauss(3)
 GAUSS_POINTS, GAUSS_WEIGHTS = 0.5 + 0.5 * _nodes, 0.5 * _weights  # on [0, 1], exact up to degree 5
 
-# A number, one for each component, or a function of (x, y) or of (x, y, nx, ny), n outward, that returns either.
+# A number, one for each component, or a function of (x, y) or (x, y, nx, ny), n outward, that returns either of these.
 BoundaryValue = float | Sequence[float] | Callable[..., object]
 
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A condition on an arc of the boundary, for all components or only for some."""
+    """A condition on an arc of the boundary, for all components or only for some.
+
+    name   what messages call it, such as "flux on 'left'"
+    """
 
     arc: Arc
     components: tuple[int, ...] | None = field(default=None, kw_only=True)
+    name: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +62,24 @@ class Dirichlet(Condition):
 
 @dataclass(frozen=True, eq=False)
 class Neumann(Condition):
-    """n · C ∇u = flux: what flows in, or a traction (a force per length)."""
+    """n · C ∇u = flux: a flux into the domain, or a traction (a force per length)."""
 
     flux: BoundaryValue
 
 
 @dataclass(frozen=True, eq=False)
 class Robin(Condition):
-    """n · C ∇u = coefficient · (outside − u): exchange with what is outside, or springs."""
+    """n · C ∇u = coefficient · (outside − u): exchange with the outside, or springs."""
 
     coefficient: BoundaryValue
     outside: BoundaryValue = 0.0
 
 
 def takes_normal(function: Callable[..., Any]) -> bool:
-    """Tell whether a value on the boundary is a function of x, y, nx and ny, and not of x and y alone."""
+    """Tell whether a boundary value is a function of x, y, nx and ny, and not of x and y only."""
     try:
         return len(signature(function).parameters) == 4
-    except (TypeError, ValueError):  # of functions that are not written in Python
+    except (TypeError, ValueError):  # raised for functions that are not written in Python
         return False
 
 
@@ -83,10 +87,10 @@ def takes_normal(function: Callable[..., Any]) -> bool:
 class BoundaryPoints:
     """Three Gauss points on each of some pieces of the boundary.
 
-    element   that carries the piece
-    weight    of the points; those of a piece add up to its length
-    x, y      where they are
-    normal    outward
+    element   the element that carries the piece
+    weight    quadrature weights, which add up to the length of the piece
+    x, y      positions
+    normal    outward unit normal
     values    N_i
     slopes    ∂_a N_i
     """
@@ -106,7 +110,7 @@ class BoundaryPoints:
         which: Int[np.ndarray, " some"],
         between: tuple[Float[np.ndarray, " some"], Float[np.ndarray, " some"]] | None = None,
     ) -> "BoundaryPoints":
-        """Put the points on some pieces, or on what of each lies between two shares of its length."""
+        """Return the points on some pieces, or on the part of each between two fractions of its length."""
         pieces, element, h = cells.pieces, cells.element[which], cells.grid.h
         start, step = pieces.start[which], (pieces.end - pieces.start)[which]
         low, high = between or (np.zeros(len(which)), np.ones(len(which)))
@@ -117,7 +121,7 @@ class BoundaryPoints:
         return cls(element, weight, h * points[..., 0], h * points[..., 1], pieces.normal[which], values, slopes / h)
 
     def evaluate(self, name: str, value: BoundaryValue, component: int, count: int) -> Float[np.ndarray, "piece 3"]:
-        """Evaluate a number, numbers or a function at the points, for one of so many components."""
+        """Evaluate a number, numbers or a function at the points, for one of `count` components."""
         given: object = value
         if callable(value):
             along = self.normal.T if takes_normal(value) else ()
@@ -140,9 +144,9 @@ class BoundaryPoints:
 
 @dataclass(frozen=True, eq=False)
 class Boundary:
-    """What conditions on arcs add to the matrices and loads of elements.
+    """Conditions on arcs, and their contributions to the matrices and loads of elements.
 
-    conditions   later ones replace earlier ones of their kind, and values replace fluxes and exchange, which add up
+    conditions   later ones replace earlier ones of their kind, and Dirichlet replaces Neumann and Robin, which add up
     """
 
     cells: CutCells
@@ -151,7 +155,7 @@ class Boundary:
 
     @cached_property
     def kinds(self) -> dict[type[Condition], Int[np.ndarray, "component piece"]]:
-        """Number, by kind and component, of the condition on each piece; -1 where there is none."""
+        """Number of the condition on each piece, by kind and component; -1 where there is none."""
         pieces, count = self.cells.pieces, self.form.components
         kinds: tuple[type[Condition], ...] = (Dirichlet, Neumann, Robin)
         found = {kind: np.full((count, len(pieces.loop)), -1) for kind in kinds}
@@ -164,7 +168,7 @@ class Boundary:
         return found
 
     def chosen(self, condition: Condition) -> tuple[int, ...]:
-        """Return the components that a condition is for."""
+        """Return the components that a condition applies to."""
         count = self.form.components
         chosen = tuple(range(count)) if condition.components is None else condition.components
         if not chosen or not set(chosen) <= set(range(count)):
@@ -193,14 +197,14 @@ class Boundary:
 
     @cached_property
     def penalty(self) -> Float[np.ndarray, " element"]:
-        """β of each element, 0 of those without values."""
+        """β of each element, 0 without a Dirichlet condition."""
         penalty = np.zeros(len(self.cells.corner))
         held = self.kinds[Dirichlet].T >= 0
         which = np.flatnonzero(held.any(axis=1))
         if not len(which):
             return penalty
         at = BoundaryPoints.on(self.cells, which)
-        # Relative to the size of the law, for squares of very large or small numbers are no numbers any more.
+        # Relative to the size of the law, because squares of very large or small numbers would over- or underflow.
         size = np.ldexp(1.0, min(np.frexp(np.abs(self.form.law).max())[1], LARGEST_EXPONENT))
         fluxes = self.flux(at) / size * held[which][:, None, :, None, None]
         touched, place = np.unique(at.element, return_inverse=True)
@@ -217,13 +221,13 @@ class Boundary:
         return penalty
 
     def require_support(self) -> None:
-        """Require that values or exchange hold every connected part of the domain against motions without energy."""
+        """Require that Dirichlet or Robin conditions hold every part of the domain against motions without energy."""
         count = self.form.components
         holds = ((self.kinds[Dirichlet] >= 0) | (self.kinds[Robin] >= 0)).T
         which = np.flatnonzero(holds.any(axis=1))
         at = BoundaryPoints.on(self.cells, which)
         parts = self.cells.parts()
-        motions = np.zeros((len(at.element), 3, count, 2 * count - 1))  # translations, and of two components a rotation
+        motions = np.zeros((len(at.element), 3, count, 2 * count - 1))  # translations; with two components a rotation
         for component in range(count):
             motions[:, :, component, component] = 1
         if count == 2:
@@ -235,9 +239,11 @@ class Boundary:
         if len(loose):
             x, y = self.cells.grid.h * (self.cells.corner[parts == loose[0]].mean(axis=0) + 0.5)
             against = "translation and rotation" if count == 2 else "a constant"
-            raise DisolError(
-                f"The part of the domain around x = {x:.3g}, y = {y:.3g} is not held against {against}. "
-                "Give values on an arc of its boundary."
+            raise PlacedError(
+                "The part of the domain around x = {x:.4g}, y = {y:.4g} is not held against "
+                f"{against}. Give values on a part of its boundary.",
+                float(x),
+                float(y),
             )
 
     def add_to(self, matrices: Locals, loads: Float[np.ndarray, "element 4 component"]) -> None:
@@ -259,14 +265,17 @@ class Boundary:
         count = self.form.components
         matrix, load = np.zeros((len(at.element), 4, count, 4, count)), np.zeros((len(at.element), 4, count))
         if isinstance(condition, Neumann):
-            flux = at.evaluate("flux", condition.flux, component, count)
+            flux = at.evaluate(condition.name or "flux", condition.flux, component, count)
             load[:, :, component] = np.einsum("pq,pq,pqi->pi", at.weight, flux, at.values)
         elif isinstance(condition, Dirichlet | Robin):
             if isinstance(condition, Robin):
-                square = at.evaluate("coefficient", condition.coefficient, component, count)
-                value = at.evaluate("outside", condition.outside, component, count)
+                of = f" of {condition.name}" if condition.name else ""
+                square = at.evaluate(f"h{of}", condition.coefficient, component, count)
+                if (square < 0).any():
+                    raise DisolError("h of convection must not be negative on any piece of its part. Raise it there.")
+                value = at.evaluate(f"U_out{of}", condition.outside, component, count)
             else:
-                value = at.evaluate("value", condition.value, component, count)
+                value = at.evaluate(condition.name or "value", condition.value, component, count)
                 square = (self.penalty[at.element] + self.inflow(at))[:, None]
                 flux = self.flux(at)[:, :, component]
                 consistency = np.einsum("pq,pqi,pqjd->pijd", at.weight, at.values, flux)
@@ -287,7 +296,7 @@ def _largest_ratio(
 ) -> Float[np.ndarray, " element"]:
     """Return the largest ∫ |t(w)|² / ∫ C ∇w : ∇w of each element, over bilinear w modulo those without energy.
 
-    Of one component these leave x, y and xy, of two (x, 0), (0, y), (y, x), (xy, 0) and (0, xy), from the centroid on.
+    With one component x, y and xy remain, with two (x, 0), (0, y), (y, x), (xy, 0) and (0, xy), about the centroid.
     """
     centre = moments[:, [4, 1]] / moments[:, :1]  # ∫ x and ∫ y over the area
     x, y = (OFFSETS - centre[:, None]).transpose(2, 0, 1)

@@ -12,8 +12,8 @@ SMALLEST_BLOCK = 4
 def nested_dissection(rows: int, columns: int) -> Int[np.ndarray, " node"]:
     """Return the nodes of a grid in elimination order: two halves first, then the line that separates them.
 
-    The order depends on the grid alone, so it is found once and shared by every domain; a general minimum-degree
-    order has to be searched again for each matrix and costs a third of its factorisation.
+    The order depends on the grid alone, so it is computed once and shared by every domain; a general minimum-degree
+    order must be found anew for each matrix, which takes a third of its factorisation.
     """
     order: list[int] = []
 

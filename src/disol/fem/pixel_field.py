@@ -1,4 +1,4 @@
-"""A finite element function on the pixels of a mask, bilinear on each: at points, its gradients, and A u."""
+"""A finite element function on the pixels of a mask, bilinear on each: values at points, gradients, and A u."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from disol.grid import CORNERS, Grid, sum_over_corners
 
 @dataclass(frozen=True, eq=False)
 class PixelField:
-    """A function: its nodal values, and the pixels it lives on."""
+    """A finite element function: its nodal values, and the pixels it is defined on."""
 
     mask: Bool[np.ndarray, "height width"]
     values: Float[np.ndarray, "component rows columns"]
@@ -25,7 +25,7 @@ class PixelField:
     def at(
         self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
     ) -> Float[np.ndarray, "component point"]:
-        """Evaluate at points; NaN outside the pixels, whose sides belong to them."""
+        """Evaluate at points; NaN outside the pixels, which include their sides."""
         found = np.full((len(self.values), len(x)), np.nan)
         points, slack = np.stack([x, y]) / self.grid.h, TOUCHING / self.grid.h
         for step_x, step_y in ((slack, slack), (slack, -slack), (-slack, slack), (-slack, -slack)):
@@ -44,7 +44,7 @@ class PixelField:
         return np.einsum("bi,icyx->cbyx", slopes / self.grid.h, self._corners())
 
     def product(self, element_matrix: Float[np.ndarray, "local local"]) -> Float[np.ndarray, "component rows columns"]:
-        """A u at all nodes, held ones too, of the matrix that every pixel adds."""
+        """A u at all nodes, including held ones, with A assembled from the element matrix on every pixel."""
         count = len(self.values)
         local = element_matrix.reshape(4, count, 4, count)
         return sum_over_corners(np.einsum("icjd,jdyx->icyx", local, self._corners()) * self.mask)

@@ -1,8 +1,8 @@
-"""Flux and stress on the boundary, and what flows through an arc in all.
+"""Flux and stress on the boundary, and total fluxes through arcs.
 
-On a cut element σ(u) at the boundary is first order, and off by a third at worst on coarse grids. At the centres of
-whole pixels it is second order. So σ is fitted, around every boundary element, by a quadratic polynomial to the
-centres of whole pixels near by that the domain connects to it.
+On a cut element σ(u) is first-order accurate at the boundary, with errors of up to a third on coarse grids. At the
+centres of whole pixels it is second-order. So around every boundary element, a quadratic polynomial is fitted to σ at
+the centres of nearby whole pixels that are connected to it through the domain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,19 +19,19 @@ from disol.geometry.cut_cells import CutCells
 from disol.geometry.pieces import add_up
 from disol.geometry.region import Arc
 
-RINGS = 3  # how many elements away whole pixels are looked for
-SMOOTHING = 1e-5  # of the coefficients of a fit, where few pixels leave them undetermined
+RINGS = 3  # how many elements away pixels are used for a fit
+SMOOTHING = 1e-5  # regularises the coefficients of a fit that few pixels leave undetermined
 
 
 @dataclass(frozen=True, eq=False)
 class BoundaryFlux:
     """σ = C ∇u at the middle of every piece of the boundary.
 
-    loop, place   which loop, and where along it, as a fraction of its length
-    x, y          where
-    length        of the piece
-    normal        outward
-    stress        σ_ca; of one component its row is the flux vector
+    loop, place   number of the loop, and position along it as a fraction of its length
+    x, y          position
+    length        length of the piece
+    normal        outward unit normal
+    stress        σ_ca; with one component its row is C ∇u
     """
 
     loop: Int[np.ndarray, " piece"]
@@ -61,7 +61,7 @@ def stress_at_centres(system: CutSystem, field: CutField) -> Float[np.ndarray, "
 
 
 def pixel_gradients(field: CutField) -> Float[np.ndarray, "component 2 height width"]:
-    """∂_b u_c at pixel centres, NaN outside the domain: second order, for on cut elements it is fitted like σ."""
+    """∂_b u_c at pixel centres, NaN outside the domain: second-order, since on cut elements it is fitted like σ."""
     cells = field.cells
     _, slopes = corner_functions(np.full(2, 0.5))
     own = np.einsum("bi,eic->ecb", slopes / cells.grid.h, field.values[cells.nodes])
@@ -79,7 +79,7 @@ def pixel_gradients(field: CutField) -> Float[np.ndarray, "component 2 height wi
 
 
 def boundary_flux(system: CutSystem, field: CutField) -> BoundaryFlux:
-    """Recover σ on the boundary from whole pixels."""
+    """Recover σ on the boundary from whole pixels nearby."""
     cells, pieces = system.cells, system.cells.pieces
     touched, place = np.unique(cells.element, return_inverse=True)
     stress = stress_at_centres(system, field)
@@ -94,7 +94,7 @@ def boundary_flux(system: CutSystem, field: CutField) -> BoundaryFlux:
 def _fit(
     cells: CutCells, touched: Int[np.ndarray, " touched"], samples: Float[np.ndarray, "element sample"]
 ) -> Float[np.ndarray, "touched 6 sample"]:
-    """Fit a quadratic polynomial, around each of some elements, to what is sampled at the centres of those near by."""
+    """Fit a quadratic polynomial, around each of some elements, to samples at the centres of nearby elements."""
     one, other = _near(cells, touched)
     offset = (cells.corner[other] - cells.corner[touched[one]]).astype(float)
     weight = np.where(other >= cells.num_cut, 1.0, 1e-3 * cells.areas[other] ** 2) / (1 + (offset**2).sum(axis=1)) ** 3
@@ -108,7 +108,7 @@ def _fit(
 def _near(
     cells: CutCells, touched: Int[np.ndarray, " touched"]
 ) -> tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]:
-    """Pair each of some elements with those at most `RINGS` away, from corner to corner."""
+    """Pair each of some elements with those at most `RINGS` elements away, counted from corner to corner."""
     nodes = cells.nodes
     ones, rows = np.ones(nodes.size, dtype=np.int32), np.arange(0, nodes.size + 1, 4)
     corners = scipy.sparse.csr_array((ones, nodes.reshape(-1), rows), shape=(len(nodes), len(cells.places)))
@@ -128,12 +128,12 @@ def _quadratic(points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point
 def total_flux(
     system: CutSystem, field: CutField, condition: Condition, arcs: Sequence[Arc] | None = None
 ) -> Float[np.ndarray, " component"]:
-    """∫ t(u) over the pieces where a condition holds, of the components it is for, else 0: the flux in, or the force.
+    """∫ t(u) where a condition holds, for the components it applies to, else 0: the flux into the domain, or the force.
 
-    Where values are given it is the flux that the discrete problem balances, t(u) − (β + max(−v·n, 0)) (u − g), so that
-    the totals of all conditions and ∫ f − v · ∇u − r u add up to 0, to rounding.
+    For a Dirichlet condition it is the flux that balances the discrete problem, t(u) − (β + max(−v·n, 0)) (u − g), so
+    that the totals of all conditions and ∫ f − v · ∇u − r u add up to 0, to rounding.
 
-    arcs   only what of the pieces lies on these; they must not overlap
+    arcs   integrate over these arcs only; they must not overlap
     """
     boundary, total = system.boundary, np.zeros(system.form.components)
     for component in boundary.chosen(condition):
@@ -168,7 +168,7 @@ def strain_energy(system: CutSystem, field: CutField) -> float:
 def _points_on(
     cells: CutCells, which: Int[np.ndarray, " some"], arcs: Sequence[Arc] | None
 ) -> Iterator[BoundaryPoints]:
-    """Yield points on some pieces, or on what of them lies on each of some arcs."""
+    """Yield points on some pieces, or on the parts of them that lie on each of some arcs."""
     if arcs is None:
         if len(which):
             yield BoundaryPoints.on(cells, which)

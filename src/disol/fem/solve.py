@@ -38,10 +38,10 @@ Vector = Float[np.ndarray, " unknown"]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The discrete problem of one case, or of a batch of them, whose arrays then start with a batch axis: A u = b.
+    """The discrete problem A u = b of one case, or of a batch, whose arrays then start with a batch axis.
 
-    With a mass matrix M it is a step of backward Euler, (M + δ K) uⁿ⁺¹ = M uⁿ + δ b, from u⁰ on: A is M + δ K, the load
-    δ b.
+    With a mass matrix M it is a step of backward Euler, (M + δ K) uⁿ⁺¹ = M uⁿ + δ b, starting from u⁰: A is M + δ K and
+    the load δ b.
 
     mask             one finite element per marked pixel
     element_matrix   its local matrix, the same for every pixel
@@ -86,8 +86,8 @@ class System:
     def solve(self, steps: Sequence[int] | None = None) -> Float[np.ndarray, "frame component rows columns"]:
         """Return the nodal values of one case: u, or uⁿ for every n in `steps`; 0 where they are not free.
 
-        What rounding may have changed by more than 1e-6 of the largest value is told in a warning, and by more than
-        1e-2 refused.
+        If rounding may have changed it by more than 1e-6 of the largest value, a warning says so; more than 1e-2 is an
+        error.
         """
         nodes, error = self.solve_and_estimate(steps)
         report(error)
@@ -96,7 +96,7 @@ class System:
     def solve_and_estimate(
         self, steps: Sequence[int] | None = None
     ) -> tuple[Float[np.ndarray, "frame component rows columns"], float]:
-        """Solve, and estimate what rounding has changed, as a share of the largest nodal value."""
+        """Solve, and estimate the rounding error, relative to the largest nodal value."""
         with one_thread():
             if self.mass_matrix is not None:
                 return self._march(range(1) if steps is None else steps)
@@ -106,14 +106,14 @@ class System:
     def solve_for(self, loads: Sequence[NodeFields]) -> tuple[list[NodeFields], float]:
         """Return u of one case for each of several loads instead of its own, with one factorisation.
 
-        The largest estimate of what rounding has changed comes with them.
+        The largest estimated rounding error is returned with them.
         """
         unknowns = free_unknowns(self.free)
         vectors = [load.reshape(-1)[unknowns] for load in loads]
         solutions, errors = np.zeros((len(loads), self.free.size)), [0.0]
         loaded = [number for number, vector in enumerate(vectors) if vector.any()]
         if loaded:
-            # Powers of two scale exactly, and keep all that is computed far from overflow and underflow.
+            # Scaling by powers of two is exact, and keeps all computations far from overflow and underflow.
             exponent = int(exponent_of(np.abs(self.element_matrix).max()))
             scaled = np.ldexp(self.element_matrix, -exponent)
             solver = DirectSolver(assemble(self.mask, scaled, self.free))
@@ -128,7 +128,7 @@ class System:
         return list(solutions.reshape(-1, *self.free.shape)), max(errors)
 
     def _march(self, steps: Sequence[int]) -> tuple[Float[np.ndarray, "frame component rows columns"], float]:
-        """Step from u⁰ on with one factorisation."""
+        """Take all steps from u⁰ with one factorisation."""
         assert self.mass_matrix is not None
         assert self.initial is not None
         unknowns = free_unknowns(self.free)
@@ -142,9 +142,9 @@ class System:
             for each in (self.element_matrix, self.mass_matrix)
         )
         solver, ones = DirectSolver(matrix), np.ones(len(unknowns))
-        # Every step has the same factors, so what rounding does to it is found once: an error of ε |A| |u| in each
-        # equation, and a share of the error before it. Refinement would not help: rounding the entries of M + δ K,
-        # where M may be small beside δ K, does as much.
+        # Every step has the same factors, so its rounding error is estimated once: ε |A| |u| in each equation, and a
+        # share of the error of the step before. Refinement would not help: rounding the entries of M + δ K, where M may
+        # be small beside δ K, does as much harm.
         added, kept = (np.abs(solver.factors.solve(each)).max() for each in (abs(matrix) @ ones, mass @ ones))
         frames, error, largest = np.zeros((len(steps), self.free.size)), 0.0, np.abs(values).max()
         for step in range(max(steps) + 1):
@@ -165,7 +165,7 @@ class DirectSolver:
     Finite element matrices of these problems need no pivoting, which keeps the elimination order and halves
     the work. Each solution is refined and checked; should one ever fail, the matrix is factorised again with pivoting.
 
-    rest   what rounding has left out of its entries: solutions are refined to those of the sum
+    rest   what rounding has left out of the entries of `matrix`: solutions are refined to those of the sum of both
     """
 
     matrix: "scipy.sparse.csc_array"
@@ -181,7 +181,7 @@ class DirectSolver:
         self.size = float(scipy.sparse.linalg.norm(self.matrix))
 
     def transposed(self) -> "DirectSolver":
-        """Return the solver of Aᵀ, by the same factors."""
+        """Return the solver of Aᵀ, with the same factors."""
         other = copy(self)
         other.matrix, other._factored = self.matrix.T.tocsc(), "N" if self._factored == "T" else "T"
         other.rest = None if self.rest is None else self.rest.T.tocsr()
@@ -197,7 +197,7 @@ class DirectSolver:
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):
             solution, error = self._refine(load) if refine else (self._apply(load), 0.0)
             backward_error = self.backward_error(solution, load)
-            # A NaN is no solution either.
+            # False for NaN, too.
             is_exact = error <= NOTABLE_ERROR and backward_error <= LARGEST_BACKWARD_ERROR
             if not is_exact and not self.is_pivoted:
                 self.factors, self.is_pivoted, self._factored = factorise(self.matrix, pivot=True), True, "N"
@@ -213,8 +213,8 @@ class DirectSolver:
         return self.factors.solve(load, self._factored)  # type: ignore[call-overload]
 
     def _refine(self, load: Vector) -> tuple[Vector, float]:
-        # A known solution is solved for beside the unknown one: how far it is missed tells of errors that corrections
-        # cannot show, where the factors are so wrong that they make these small.
+        # A known solution is computed beside the unknown one: its error reveals factors so wrong that they make the
+        # corrections small, which then show nothing.
         known = np.arange(len(load)) * GOLDEN % 2 - 1
         solution, found = self._apply(np.stack([load, self.matrix @ known], axis=1)).T
         refinement = Refinement(np.abs(solution).max(), np.abs(found - known).max())
@@ -226,7 +226,7 @@ class DirectSolver:
 
     @cached_property
     def _parts(self) -> "list[scipy.sparse.csc_array]":
-        """A as a sum: the leading bits of its entries, and what they leave."""
+        """A as a sum of the leading bits of its entries and the remainder."""
         matrix = self.matrix
         row_sums = np.bincount(matrix.indices, np.abs(matrix.data), minlength=len(matrix.indptr) - 1)
         leading = leading_part(matrix.data, row_sums.max())
@@ -236,7 +236,7 @@ class DirectSolver:
         ]
 
     def residual(self, solution: Vector, load: Vector) -> Vector:
-        """Return b − A u to about 25 bits more than a double has, where it is small."""
+        """Return b − A u with about 25 bits more than a double has, where it is small."""
         leading, rest = self._parts
         large = leading_part(solution, np.abs(solution).max())
         left, product = solution - large, rest @ large
@@ -247,11 +247,11 @@ class DirectSolver:
         return (load - leading @ large) - product
 
     def backward_error(self, solution: Vector, load: Vector) -> float:
-        """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero where both u and b are; A with its rest."""
-        unit = np.abs(load).max(initial=0.0) or 1.0  # squares of very small or large values are no numbers any more
+        """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero if both u and b are zero; A includes its rest."""
+        unit = np.abs(load).max(initial=0.0) or 1.0  # squares of very small or large values would under- or overflow
         solution, load = solution / unit, load / unit
         product = self.matrix @ solution
-        if self.rest is not None:  # of slivers far more than the last places of A
+        if self.rest is not None:  # for slivers it is far more than the last places of A
             product = product + self.rest @ solution
         residual = np.linalg.norm(load - product)
         scale = self.size * np.linalg.norm(solution) + np.linalg.norm(load)
@@ -261,16 +261,16 @@ class DirectSolver:
 @cache
 def blas_libraries() -> ThreadpoolController:
     """Find the BLAS libraries that SciPy loads with its solvers."""
-    import_module("scipy.sparse.linalg")  # not before it is needed: it takes longer to import than all of NumPy
+    import_module("scipy.sparse.linalg")  # only when needed: it takes longer to import than all of NumPy
     return ThreadpoolController()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep BLAS to one thread: SuperLU hands it thousands of tiny products, which threads slow down threefold.
+    """Limit BLAS to one thread: SuperLU calls it for thousands of tiny products, which threads slow down threefold.
 
-    The limit is one for the whole process. Whoever comes while another Python thread holds it does without its own: two
-    that overlap would each restore what the other had set.
+    The limit is one for the whole process. While one Python thread holds it, others do not set their own: overlapping
+    limits would each restore what the other had set.
     """
     if not _LIMIT.acquire(blocking=False):
         yield
@@ -283,7 +283,7 @@ def one_thread() -> Iterator[None]:
 
 
 def factorise(matrix: "scipy.sparse.csc_array", pivot: bool) -> "scipy.sparse.linalg.SuperLU":
-    """Factorise a matrix, in its own order or with pivoting, or say why it cannot be done."""
+    """Factorise a matrix, in its own order or with pivoting; raise an error if it is singular."""
     try:
         if pivot:
             return scipy.sparse.linalg.splu(matrix)

@@ -1,6 +1,6 @@
-"""Seed to domain: random outlines, holes, named shapes, their masks, and segments of their boundaries.
+"""From seeds to domains: random outlines, holes, named shapes, their masks, and segments of their boundaries.
 
-Regions with their true boundary are imported on first use.
+Names for regions with true boundaries are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -18,9 +18,9 @@ Loop = Int[np.ndarray, "_ 2"]
 
 
 def trace_boundary(mask: Bool[np.ndarray, "height width"]) -> list[Loop]:
-    """Return the boundary pixels of a mask as closed loops of (row, column), of each part the outer loop first.
+    """Return the boundary pixels of a mask as closed loops of (row, column), the outer loop of each part first.
 
-    Consecutive pixels touch (at a side or a corner); a part one pixel thin is passed on both sides, so it appears
+    Consecutive pixels touch (at a side or a corner); a strip one pixel wide is passed on both sides, so it appears
     twice.
     """
     loops = []
@@ -35,7 +35,7 @@ def trace_sides(mask: Bool[np.ndarray, "height width"]) -> list[Int[np.ndarray, 
     """Return the sides between marked and unmarked pixels as closed walks of (side, row, column), domain on the right.
 
     A side is numbered as in `SIDES`, and row and column are those of its marked pixel. Pixels that meet only at a
-    corner are passed as if apart. Of each part the outer walk comes first.
+    corner count as separate. The outer walk of each part comes first.
     """
     frame = framed(mask)
     height, width = frame.shape
@@ -72,7 +72,7 @@ def trace_sides(mask: Bool[np.ndarray, "height width"]) -> list[Int[np.ndarray, 
 
 @dataclass(frozen=True)
 class Segment:
-    """A run along a boundary curve: from a fraction of its arc length on, over a fraction of its pixel loop."""
+    """A run along a boundary curve: starts at a fraction of its arc length and covers a fraction of its pixel loop."""
 
     start: float
     length: float
@@ -80,11 +80,11 @@ class Segment:
 
     def __post_init__(self) -> None:
         if not 0 < self.length <= 1:
-            raise DisolError(f"A segment is longer than 0 and at most 1 loop, got {self.length}. Change its length.")
+            raise DisolError(f"The length of a segment must lie in (0, 1], as a share of its loop, got {self.length}.")
 
 
 def run_along(loop: Loop, first: int, length: float) -> Loop:
-    """Return `length` of a loop from its pixel number `first` on, wrapping around; at least one pixel."""
+    """Return a fraction `length` of a loop starting at pixel number `first`, wrapping around; at least one pixel."""
     count = max(1, round(length * len(loop)))
     return loop[(first + np.arange(count)) % len(loop)]
 
@@ -118,7 +118,7 @@ class Raster:
         """Return the run of boundary pixels that a segment covers."""
         x, y = self.geometry.curves[segment.curve].at(segment.start) / self.grid.h - 0.5
         outer, *holes = self.loops
-        # A coarse grid can lose a hole or open it to the outside; its segment then goes to the nearest loop left.
+        # A coarse grid can lose a hole or open it to the outside; its segment then goes to the nearest remaining loop.
         candidates = [outer] if segment.curve == 0 else holes or [outer]
         gaps = [np.hypot(loop[:, 0] - y, loop[:, 1] - x) for loop in candidates]
         nearest = int(np.argmin([gap.min() for gap in gaps]))
@@ -128,7 +128,7 @@ class Raster:
 def draw_segments(
     rng: np.random.Generator, count: int, length: tuple[float, float], curve: int = 0
 ) -> tuple[Segment, ...]:
-    """Draw disjoint segments of one curve with uniform lengths, at least a fifth of the free rest apart."""
+    """Draw disjoint segments of one curve with uniform lengths; gaps share the rest, a fifth of it equally."""
     lengths = rng.uniform(*length, size=count)
     if lengths.sum() >= 1:
         raise DisolError(
@@ -140,7 +140,7 @@ def draw_segments(
 def spaced_segments(
     rng: np.random.Generator, lengths: Float[np.ndarray, " segment"], curve: int = 0
 ) -> tuple[Segment, ...]:
-    """Put segments of given lengths, which sum to less than 1, in random places of one curve."""
+    """Place segments of given lengths, which sum to less than 1, at random positions on one curve."""
     count, spare = len(lengths), 1.0 - lengths.sum()
     shares = rng.random(count)
     gaps = spare * (0.2 / count + 0.8 * shares / shares.sum())

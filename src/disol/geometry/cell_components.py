@@ -1,8 +1,8 @@
 """Connected components of pixel ∩ domain, where several runs of the boundary cross a pixel.
 
 A run is a chain of pieces through one pixel, from side to side. Most boundary pixels have one, and so one component;
-only the others are looked at here, and thin ones, whose moments are known to more digits from their outlines. Places on
-the sides of a pixel are numbers in [0, 4): the top side from left to right is [0, 1), then follow the right, bottom and
+only the others are treated here, and thin ones, whose moments are more accurate from their outlines. Places on the
+sides of a pixel are numbers in [0, 4): the top side from left to right is [0, 1), followed by the right, bottom and
 left side, clockwise on the screen.
 """
 
@@ -24,9 +24,9 @@ FORWARD = np.array([(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)])  # along 
 class Component:
     """A connected component of pixel ∩ domain.
 
-    outline   its outer boundary, from the top left corner of the pixel
-    pieces    of loops, on the outline and around its holes
-    gaps      the parts of the outline on sides of the pixel, as places from and to
+    outline   its outer boundary, relative to the top left corner of the pixel
+    pieces    numbers of the pieces of loops on the outline and around its holes
+    gaps      the parts of the outline on sides of the pixel, each from one place to another
     moments   ∫ x^a y^b over it
     """
 
@@ -36,7 +36,7 @@ class Component:
     moments: Float[np.ndarray, "4 4"] = field(init=False)
 
     def __post_init__(self) -> None:
-        # From a point of its own on: of a sliver far from the corner only differences of large numbers would be left.
+        # Relative to its own first point: for a sliver far from the corner, large numbers would cancel.
         points = self.outline.points
         origin = np.broadcast_to(points[0], points.shape)
         self.moments = shifted(green(points, next_points(points), origin).sum(axis=0), points[0])
@@ -53,10 +53,10 @@ class Component:
 
 
 def find_runs(pieces: Pieces) -> Bool[np.ndarray, " piece"]:
-    """Mark the pieces that start a run: those that enter their pixel, or leave its sides again.
+    """Mark the pieces that start a run: those that enter their pixel, or leave a side of it again.
 
-    At a point on a side, two pieces are one run if the domain between them lies inside the pixel: if, seen from the
-    direction along the sides, the one that leaves comes before the one that arrived.
+    At a point on a side, two pieces belong to one run if the domain between them lies inside the pixel: if the angle
+    from the clockwise direction along the side is smaller for the leaving piece than for the arriving one, reversed.
     """
     before = np.argsort(pieces.following)
     starts = (pieces.cell[before] != pieces.cell).any(axis=1)
@@ -74,7 +74,7 @@ def find_runs(pieces: Pieces) -> Bool[np.ndarray, " piece"]:
 def crowded(
     pieces: Pieces, starts: Bool[np.ndarray, " piece"], thin: Bool[np.ndarray, "height width"]
 ) -> list[Int[np.ndarray, " _"]]:
-    """Return the pieces of every pixel that is thin or has several runs or closed loops, in the order of the loops."""
+    """Return the pieces of every pixel that is thin or has several runs or closed loops, ordered as in the loops."""
     flat = pieces.cell @ [1, thin.shape[1]]
     closed = np.bincount(pieces.loop, starts) == 0
     first_of_loop = np.append(True, np.diff(pieces.loop) > 0)
@@ -90,9 +90,9 @@ def crowded(
 def components(
     pieces: Pieces, own: Int[np.ndarray, " own"], starts: Bool[np.ndarray, " piece"], surrounded: bool
 ) -> list[Component]:
-    """Find the components of the pixel that holds some pieces.
+    """Find the components of the pixel that contains the given pieces.
 
-    A component goes along a run to a side of the pixel, along the sides to where the next run starts, and so on.
+    The outline of a component follows a run to a side of the pixel, the sides to the start of the next run, and so on.
     Without runs, `surrounded` says whether the sides of the pixel lie in the domain.
     """
     corner = pieces.cell[own[0]]
@@ -128,7 +128,7 @@ def components(
     loops = [(run, Curve(pieces.start[run] - corner)) for run in closed]
     found += [Component(loop, run, []) for run, loop in loops if loop.signed_area > 0]
     for run, loop in loops:
-        if loop.signed_area < 0:  # a hole inside the pixel, of the smallest component around it
+        if loop.signed_area < 0:  # a hole inside the pixel belongs to the smallest component around it
             around = [part for part in found if winds_around(part.outline, loop.points[:1])[0]]
             owner = min(around or found, key=lambda part: part.outline.signed_area)
             owner.pieces.extend(run)
@@ -137,7 +137,7 @@ def components(
 
 
 def _chain(pieces: Pieces, own: Int[np.ndarray, " own"], starts: Bool[np.ndarray, " piece"]) -> list[list[int]]:
-    """Chain the pieces of a pixel into runs and, of what is left, closed loops."""
+    """Chain the pieces of a pixel into runs, and the remaining ones into closed loops."""
     runs, unused = [], set(own.tolist())
     for first in sorted(unused, key=lambda piece: not starts[piece]):
         run: list[int] = []

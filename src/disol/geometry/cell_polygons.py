@@ -1,7 +1,7 @@
-"""The polygons that a domain is made of on a grid: whole pixels, and triangles of what the boundary leaves of others.
+"""The polygons that make up a domain on a grid: whole pixels, and triangles where the boundary cuts pixels.
 
-Vertices are shared where elements share unknowns, so that a wall thinner than a pixel parts the polygons on its two
-sides. Triangles have the vertices of their connected component; one with a hole inside is divided into trapezoids
+Vertices are shared where elements share unknowns, so that a wall thinner than a pixel separates the polygons on its two
+sides. Triangles use the vertices of their connected component; a component with a hole is divided into trapezoids
 first. All lengths are in pixels, and polygons run clockwise on the screen.
 """
 
@@ -19,7 +19,7 @@ from disol.geometry.pieces import Pieces, cover, split_loops
 from disol.geometry.region import Arc
 from disol.geometry.triangles import triangulate
 
-HOLLOW = 1e-12  # of a pixel: a component smaller than its outline by more has holes
+HOLLOW = 1e-12  # of a pixel: a component has holes if its outline is larger than itself by more
 # Corners at the two ends of each side of a pixel: top, right, bottom, left.
 ENDS = np.array([(0, 1), (1, 2), (3, 2), (0, 3)])
 
@@ -30,10 +30,10 @@ Polygon = Float[np.ndarray, "vertex 2"]
 class Polygons:
     """Polygons by the numbers of their vertices.
 
-    vertices   column and row of each, as fractions
-    element    whose function gives the value at each
-    numbers    of the vertices of all polygons, one after the other
-    ends       place after the last of each polygon among them
+    vertices   column and row of each vertex, as fractions
+    element    the element whose function gives the value at each vertex
+    numbers    vertex numbers of all polygons, one polygon after the other
+    ends       position in `numbers` after the last vertex of each polygon
     pixel      row and column of the pixel of each polygon
     """
 
@@ -45,7 +45,7 @@ class Polygons:
 
 
 def cell_polygons(cells: CutCells, arcs: Sequence[Arc]) -> Polygons:
-    """Divide a domain into polygons; its pieces were split at the ends of some arcs."""
+    """Divide a domain into polygons; `arcs` are those at whose ends its pieces were split."""
     pieces = split_loops(cells.region, cells.grid, arcs)
     covered = cover(pieces, cells.grid)
     is_whole = covered.whole | (covered.cut & (cells.element_at >= cells.num_cut))
@@ -72,9 +72,9 @@ def _joints(
     element: Int[np.ndarray, " corner"],
     pixel: Int[np.ndarray, "corner 2"],
 ) -> Float[np.ndarray, "corner 2"]:
-    """Return what two vertices at one place have in common if they are one: the unknowns at the ends of their side."""
+    """Return a key that two vertices at one place share if they are one: the unknowns at the ends of their side."""
     local = points - cells.corner[element]
-    own = (cells.corner[element] == pixel[:, ::-1]).all(axis=1)  # not that of a neighbour that took a sliver
+    own = (cells.corner[element] == pixel[:, ::-1]).all(axis=1)  # not a neighbour that took a sliver
     joints = np.stack([-1.0 - element, np.full(len(points), -1.0)], axis=1)
     sides = local[:, 1] == 0, local[:, 0] == 1, local[:, 1] == 1, local[:, 0] == 0
     for ends, on_side in zip(ENDS, sides, strict=True):
@@ -91,7 +91,7 @@ def _cut_polygons(
     cut: Bool[np.ndarray, "height width"],
     winding: Float[np.ndarray, "height width"],
 ) -> Iterator[tuple[tuple[int, int], Polygon, int]]:
-    """Yield the pixel, the polygon from the pixel's top left corner, and the element of all that is cut."""
+    """Yield the pixel, the polygon relative to its top left corner, and the element, for all cut pixels."""
     starts = find_runs(pieces)
     flat = pieces.cell @ [1, cells.grid.width]
     inside = np.flatnonzero(cut.reshape(-1)[flat])
@@ -107,7 +107,7 @@ def _cut_polygons(
 
 
 def _polygons(component: Component, pieces: Pieces) -> Iterator[Polygon]:
-    """Yield the triangles of a component, by trapezoids if it has holes."""
+    """Yield the triangles of a component, via trapezoids if it has holes."""
     outline = component.outline.points
     if component.outline.signed_area - component.moments[0, 0] > HOLLOW:
         corner = pieces.cell[component.pieces[0]]
@@ -123,7 +123,7 @@ def _polygons(component: Component, pieces: Pieces) -> Iterator[Polygon]:
 
 
 def _trapezoids(start: Polygon, end: Polygon) -> Iterator[Polygon]:
-    """Divide what some sides enclose at the heights of all their ends."""
+    """Divide the area enclosed by some sides at the heights of all their ends."""
     heights = np.unique(start[:, 1])
     for top, bottom in pairwise(heights.tolist()):
         crossing = (np.minimum(start, end)[:, 1] <= top) & (np.maximum(start, end)[:, 1] >= bottom)

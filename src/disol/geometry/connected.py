@@ -1,4 +1,4 @@
-"""Which parts of masks, of one or of many at once, have no marked pixel."""
+"""Count the parts of masks that have no marked pixel, for one mask or many at once."""
 
 import numpy as np
 import scipy
@@ -11,11 +11,11 @@ Masks = Bool[Array, "*batch height width"]
 
 
 def count_parts(masks: Masks, marked: Masks) -> tuple[int, int]:
-    """Count the 4-connected parts of masks, and those of them without a marked pixel; marked pixels lie inside."""
+    """Count the 4-connected parts of masks, and the parts without a marked pixel; marked pixels must lie inside."""
     if is_tensor(masks):
         reached = flood(masks, marked)
         if bool((reached == masks).all()):
-            return len(masks), 0  # at least one part each, which is all that matters where none is missing
+            return len(masks), 0  # at least one part each; the exact number does not matter if none is missing
         masks, marked = to_numpy(masks), to_numpy(marked)
     if masks.ndim == 2:
         labels, count = parts(masks)
@@ -26,9 +26,9 @@ def count_parts(masks: Masks, marked: Masks) -> tuple[int, int]:
 
 
 def flood(masks: Masks, marked: Masks) -> Masks:
-    """Mark all pixels that sides join to a marked one, on any device: whole runs of rows and columns at a time."""
+    """Mark all pixels that are 4-connected to a marked one, on any device: whole runs of rows and columns at a time."""
     reached = marked
-    # The pixels of a run share a number in their row or column: that of the gaps before it.
+    # The pixels of a run share a number in their row or column: the number of unmarked pixels before it.
     runs = [(axis, (~masks).cumsum(axis)) for axis in (-1, -2)]
     while True:
         before = reached
@@ -44,13 +44,13 @@ def flood(masks: Masks, marked: Masks) -> Masks:
 def _label_runs(masks: Masks, marked: Masks) -> tuple[int, Int[np.ndarray, " pixel"]]:
     """Count the 4-connected parts of many masks, and number the part of each marked pixel.
 
-    A row is a few runs of pixels, and a graph of runs that touch is much smaller than the masks. For many masks this
-    takes a third of the time of labelling pixels, or less; a single one would take longer.
+    A row is a few runs of pixels, and a graph of touching runs is much smaller than the masks. For many masks this
+    takes at most a third of the time of labelling pixels; for a single one it would take longer.
     """
     inside, row = _framed_rows(masks), masks.shape[-1] + 1
     edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
     start, stop = edges[::2], edges[1::2]
-    # The runs below a run that touch it follow each other.
+    # The runs in the row below that touch a run are consecutive.
     first = np.searchsorted(stop, start + row, side="right")
     count = np.maximum(np.searchsorted(start, stop + row) - first, 0)
     upper = np.repeat(np.arange(len(start)), count)
@@ -61,7 +61,7 @@ def _label_runs(masks: Masks, marked: Masks) -> tuple[int, Int[np.ndarray, " pix
 
 
 def _framed_rows(masks: Masks) -> Bool[np.ndarray, " pixel"]:
-    """Put the rows of masks one after the other, an empty pixel before each row and an empty row after each mask."""
+    """Flatten masks row by row, with an empty pixel before each row and an empty row after each mask."""
     *batch, height, width = masks.shape
     framed = np.zeros((*batch, height + 1, width + 1), dtype=bool)
     framed[..., :-1, 1:] = masks

@@ -39,13 +39,13 @@ def fill(points: Float[np.ndarray, "point 2"], grid: Grid) -> Bool[np.ndarray, "
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A closed polyline, dense enough to stand for a smooth curve; the last point joins the first."""
+    """A closed polyline, dense enough to represent a smooth curve; the last point joins the first."""
 
     points: Float[np.ndarray, "point 2"]
     _filled: dict[Grid, Bool[np.ndarray, "height width"]] = field(default_factory=dict, init=False, repr=False)
 
     def inside(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
-        """Mark the pixels whose centre lies inside, once for each grid; the array is kept, so it is read-only."""
+        """Mark the pixels whose centre lies inside; the array is cached for each grid, so it is read-only."""
         if grid not in self._filled:
             filled = fill(self.points, grid)
             filled.flags.writeable = False
@@ -53,7 +53,7 @@ class Curve:
         return self._filled[grid]
 
     def oriented(self, clockwise: bool) -> "Curve":
-        """Return the curve running clockwise on the screen (y downwards), or the other way round."""
+        """Return the curve running clockwise on the screen (y downwards), or counter-clockwise."""
         return self if (self.signed_area > 0) == clockwise else Curve(self.points[::-1])
 
     @property
@@ -96,7 +96,7 @@ class Curve:
 
 
 def without_repeats(points: Float[np.ndarray, "point 2"], same: float = 0.0) -> Float[np.ndarray, "left 2"]:
-    """Drop points that are the same as the one before them, or that near."""
+    """Drop points that are no farther than `same` from the point before them, along x and along y."""
     return points[np.abs(points - np.roll(points, 1, axis=0)).max(axis=1) > same]
 
 
@@ -120,7 +120,7 @@ class Geometry:
     def mask(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
         """Mark the pixels whose centre lies in the domain, in a new array.
 
-        Where a pixel cuts off the tip of the domain or of a hole, the largest piece stands for the whole.
+        Where the grid splits off a tip of the domain or of a hole, only the largest part is kept.
         """
         mask = self.outer.inside(grid).copy()
         for hole in self.holes:
@@ -145,7 +145,7 @@ def largest_part(mask: Bool[np.ndarray, "height width"]) -> Bool[np.ndarray, "he
 
 
 def thin_pixels(mask: Bool[np.ndarray, "height width"], width: int) -> int:
-    """Count the pixels of walls that no square of so many pixels fits into; tips and corners are smaller than walls."""
+    """Count the pixels of walls too thin for a square of `width` pixels; smaller rests are tips and corners."""
     from scipy import ndimage  # noqa: PLC0415
 
     labels, count = parts(mask & ~ndimage.binary_opening(mask, np.ones((width, width), dtype=bool)))
@@ -154,7 +154,7 @@ def thin_pixels(mask: Bool[np.ndarray, "height width"], width: int) -> int:
 
 
 def eroded(mask: Bool[np.ndarray, "height width"], pixels: int = 1) -> Bool[np.ndarray, "height width"]:
-    """Peel layers off a mask: keep a pixel if its four neighbours are marked, the given number of times."""
+    """Erode a mask: keep a pixel if its four neighbours are marked, the given number of times."""
     for _ in range(pixels):
         frame = framed(mask)
         mask = mask & frame[:-2, 1:-1] & frame[2:, 1:-1] & frame[1:-1, :-2] & frame[1:-1, 2:]

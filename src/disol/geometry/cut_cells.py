@@ -1,9 +1,9 @@
 """Pixels cut at the true boundary: elements, the unknowns at their corners, and the pieces of boundary they carry.
 
 An element is a whole pixel or a connected component of pixel ∩ domain. Corners of elements are one unknown where the
-elements meet across an open side, so that a wall thinner than a pixel parts its two sides: a node may then carry two
-unknowns. An element with less than `SMALLEST` of a pixel hands its integrals and its boundary to the neighbour
-across its longest open side, whose function is continued into it: nothing is lost but continuity along short sides.
+elements meet across an open side, so that a wall thinner than a pixel separates its two sides: a node may then carry
+two unknowns. An element with less than `SMALLEST` of a pixel hands its integrals and its boundary to the neighbour
+across its longest open side, whose function is continued into it: nothing is lost but continuity across short sides.
 """
 
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ from disol.geometry.pieces import DEGREE, WHOLE, Covered, Pieces, add_up, cover,
 from disol.geometry.region import Arc, Region, winds_around
 from disol.grid import Grid
 
-SMALLEST = 1e-7  # of a pixel; smaller elements are merged, at the cost of as much of a linear solution
-THIN = 1e-2  # of a pixel; the moments of smaller parts are taken from their outlines
+SMALLEST = 1e-7  # of a pixel; smaller elements are merged, at the cost of an error as large in linear solutions
+THIN = 1e-2  # of a pixel; the moments of smaller parts are computed from their outlines
 NOTHING = 1e-8  # of a pixel: a part of the domain that consists of smaller elements is left out
-CLOSED = 1e-9  # an open side that is shorter, in pixels, joins nothing
-TOUCHING = 1e-9  # a point this close to the domain, in units of the square, lies on its boundary
+CLOSED = 1e-9  # in pixels: an open side that is shorter joins nothing
+TOUCHING = 1e-9  # in units of the square: a point this close to the domain lies on its boundary
 
-# Corners that two elements share across the right and across the bottom side of the first: (of it, of the other).
+# Corners that an element shares with its right and with its lower neighbour: (its own, the neighbour's).
 SHARED = (((1, 0), (2, 3)), ((3, 0), (2, 1)))
 
 
-# Steps to the points around one.
+# Steps to the eight neighbours of a point.
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 # Components by the row and column of their pixel, each with the number of its element.
@@ -44,15 +44,15 @@ class CutCells:
     """A domain on a grid, element by element.
 
     corner      column and row of the top left corner of each element
-    moments     ∫ x^a y^b over element ∩ domain, a, b < 4, in pixels from its top left corner, of the first elements;
-                all others are whole pixels
+    moments     ∫ x^a y^b over element ∩ domain, a, b < 4, in pixels from its top left corner, for the cut elements,
+                which come first; all others are whole pixels
     nodes       number of the unknown at each corner, clockwise from the top left
     places      column and row of the node of each unknown; unknowns are counted row by row
-    pieces      of the boundary
-    element     that carries each piece
+    pieces      pieces of the boundary
+    element     the element that carries each piece
     handed      area, in pixels, of the slivers that each element has taken
-    element_at  the element of each pixel, the largest of several; -1 outside
-    parted      the elements of pixels, by (row, column), that have several, each with its outline
+    element_at  the element of each pixel, the largest if there are several; -1 outside
+    parted      by (row, column), the elements of pixels that have several, each with its outline
     """
 
     region: Region
@@ -80,7 +80,7 @@ class CutCells:
         return areas
 
     def parts(self) -> Int[np.ndarray, " element"]:
-        """Number the connected parts of the domain, as elements see them, from 0."""
+        """Return the number of each element's connected part of the domain, from 0; parts share no unknowns."""
         steps = np.stack([self.nodes[:, :-1], self.nodes[:, 1:]]).reshape(2, -1)
         graph = scipy.sparse.coo_array(
             (np.ones(steps.shape[1], dtype=bool), tuple(steps)), shape=2 * (len(self.places),)
@@ -92,8 +92,8 @@ class CutCells:
     ) -> tuple[Int[np.ndarray, " point"], Float[np.ndarray, "point 2"]]:
         """Return the element at each point, -1 outside the domain, and the point in pixels from its top left corner.
 
-        The boundary belongs to the domain: what lies on it, but for rounding, has the element that one comes to by a
-        step of `TOUCHING` inwards.
+        The boundary belongs to the domain: a point on it, up to rounding, gets the element that a step of `TOUCHING`
+        inwards leads to.
         """
         element = self._find_inside(x, y)
         for step_x, step_y in DIRECTIONS:
@@ -132,7 +132,7 @@ class CutCells:
 
 
 def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
-    """Cut the pixels of a grid at the boundary of a domain, and split that at the ends of arcs."""
+    """Cut the pixels of a grid at the boundary of a domain, and split the boundary at the ends of arcs."""
     for arc in arcs:
         if arc.loop >= len(region.loops):
             raise DisolError(f"The domain has loops 0 to {len(region.loops) - 1}, got an arc of loop {arc.loop}.")
@@ -162,11 +162,11 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
             number[row, column] = max((its for _, its in parts), key=lambda its: moments[its, 0, 0])
     nodes = _shared_corners(corner, sides, grid)
     owner = _merge_slivers(corner, moments, sides)
-    # Keep what is its own owner, cut elements first, and the unknowns at its corners, row by row.
+    # Keep elements that own themselves, cut ones first, and the unknowns at their corners, row by row.
     own = owner == np.arange(len(corner))
     is_whole = own & (moments == WHOLE).all(axis=(1, 2))
     kept = np.concatenate([np.flatnonzero(own & ~is_whole), np.flatnonzero(is_whole)])
-    renumbered = np.full(len(corner) + 1, -1)  # whose last entry stands for what has no owner
+    renumbered = np.full(len(corner) + 1, -1)  # the last entry is for elements without an owner (-1)
     renumbered[kept] = np.arange(len(kept))
     renumbered[:-1] = renumbered[owner]
     is_used = np.zeros(int(nodes.max()) + 1, dtype=bool)
@@ -193,7 +193,7 @@ def cut(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> CutCells:
 
 
 def _require_pixels(region: Region, pieces: Pieces, grid: Grid) -> None:
-    """Require that every part of the domain is larger than a pixel, or is one."""
+    """Require that no part of the domain lies inside a single pixel, unless it fills it."""
     for number, loop in enumerate(region.loops):
         cells = pieces.cell[pieces.loop == number]
         if (cells == cells[:1]).all() and 0 < loop.signed_area < 0.99 * grid.h**2:
@@ -209,9 +209,9 @@ def _part(
     number: Int[np.ndarray, "height width"],
     moments: Float[np.ndarray, "element 4 4"],
 ) -> Parted:
-    """Find the components of pixels that have several: the first keeps its number, others get those after the last.
+    """Find the components of pixels that have several: the first keeps its number, others get new numbers at the end.
 
-    The moments of thin pixels that have one are replaced by those of its outline, in place.
+    For thin pixels with one component, the moments are replaced by those of its outline, in place.
     """
     parted: Parted = {}
     size = len(moments)
@@ -230,7 +230,7 @@ def _part(
 
 
 class _Sides(NamedTuple):
-    """Open sides between two elements: the left or upper one, the other one, the axis across, the open length."""
+    """Open sides between two elements: the left or upper one, the other one, the axis across them, the open length."""
 
     one: Int[np.ndarray, " side"]
     other: Int[np.ndarray, " side"]
@@ -273,10 +273,10 @@ def _between_components(sides: _Sides, parted: Parted) -> _Sides:
 
 
 def _shared_corners(corner: Int[np.ndarray, "element 2"], sides: _Sides, grid: Grid) -> Int[np.ndarray, "element 4"]:
-    """Number the corners of elements, those that open sides join alike, in the order of their nodes, row by row.
+    """Number the corners of elements in the order of their nodes, row by row; corners joined by open sides share one.
 
-    Around nearly every node all elements hang together: there are at most one more of them than open sides. Only
-    where that is not so, corners are joined one by one.
+    Around nearly every node all elements are connected: there is at most one more of them than open sides. Only
+    elsewhere are corners joined one by one.
     """
     columns = grid.width + 1
     node = (corner[:, None] + OFFSETS) @ [1, columns]
@@ -309,9 +309,9 @@ def _merge_slivers(
     moments: Float[np.ndarray, "element 4 4"],
     sides: _Sides,
 ) -> Int[np.ndarray, " element"]:
-    """Hand the moments of slivers to neighbours, in place; return which element stands for each, -1 for none.
+    """Hand the moments of slivers to neighbours, in place; return the owner of each element, -1 for none.
 
-    A sliver among slivers follows its neighbour. Of a part of the domain that consists of slivers, the largest takes
+    A sliver among slivers follows its neighbour. In a part of the domain that consists of slivers, the largest takes
     the others.
     """
     owner, area = np.arange(len(corner)), moments[:, 0, 0].copy()

@@ -1,4 +1,4 @@
-"""Domains that a user painted: dark is the domain, red and blue mark its boundary, white and clear are outside."""
+"""Domains from pictures: dark is the domain, red and blue mark its boundary, white and transparent are outside."""
 
 import re
 import warnings
@@ -27,7 +27,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
 MOST_PIXELS = 4096  # along a side
 MOST_BYTES = 2**25
 MOST_SEGMENTS = 20_000  # of a PNG or JPEG, comments of a GIF; hundreds are usual, decoders take long for millions
-MOST_EXIF = 100  # segments of a JPEG file, which are joined one by one; one or two are usual
+MOST_EXIF = 100  # segments of EXIF in a JPEG file, which are joined one by one; one or two are usual
 JPEG_SCAN = 0xFFDA
 MOST_SCANS = 200  # of a JPEG file, each over all its pixels; progressive ones have about ten
 MOST_CROSSINGS = 200_000  # of the edge of the ink between pixels
@@ -45,7 +45,7 @@ class Drawing:
     ink        how dark or colourful a pixel is: 1 belongs to the domain, 0 does not
     red        where it is red or magenta
     blue       where it is blue or magenta
-    is_first   its file holds further pictures, as that of an animation does
+    is_first   whether its file holds further pictures, as an animation does
     """
 
     ink: Float32[np.ndarray, "side side"]
@@ -54,19 +54,19 @@ class Drawing:
     is_first: bool = False
 
     def mask(self, grid: Grid) -> Mask:
-        """Mark the pixels of a grid that are covered by ink at least by half."""
+        """Mark the pixels of a grid that are at least half covered by ink."""
         return area_means(self.ink, grid) >= 0.5
 
     def count_parts(self, grid: Grid) -> int:
-        """Count the parts of what is dark in the picture itself, without specks smaller than a pixel of a grid."""
+        """Count the parts of the dark area in the picture itself, without specks smaller than a pixel of a grid."""
         dark = self.ink >= 0.5
         sizes = np.bincount(parts(dark)[0][dark])
         return int((sizes >= max(1.0, dark.size / (grid.height * grid.width))).sum())
 
     def painted(self, colour: Colour, grid: Grid) -> Mask:
-        """Mark the pixels of the domain that a colour covers by half or, on the boundary, touches.
+        """Mark the pixels of the domain that a colour covers at least by half or, on the boundary, touches.
 
-        A line much thinner than a pixel of the grid is thus seen on the boundary, where markers belong.
+        So a line much thinner than a pixel of the grid is still seen on the boundary, where markers belong.
         """
         mask, covered = self.mask(grid), area_means(getattr(self, colour), grid)
         return mask & ((covered >= 0.5) | ((covered > 1e-9) & ~eroded(mask)))
@@ -77,19 +77,19 @@ class Drawing:
         crossings = int((dark[1:] != dark[:-1]).sum() + (dark[:, 1:] != dark[:, :-1]).sum())
         if crossings > MOST_CROSSINGS:
             raise DisolError(
-                f"The edge of the dark area passes between {crossings} pairs of pixels, at most {MOST_CROSSINGS} are "
+                f"The edge of the dark area crosses between {crossings} pairs of pixels, at most {MOST_CROSSINGS} are "
                 "traced. Smooth the picture."
             )
         loops = trace_levels(self.ink.astype(float))
         kept = tuple(loop for loop in loops if abs(loop.signed_area) > SPECK * grid.h**2)
         if not kept:
             raise DisolError(
-                f"What is dark is smaller than a pixel of a {grid.height} x {grid.width} grid. Enlarge it."
+                f"The dark area is smaller than a pixel of a {grid.height} x {grid.width} grid. Enlarge it."
             )
         return Region(kept, trusted=True)
 
     def painted_segments(self, colour: Colour, region: Region) -> tuple[Segment, ...]:
-        """Return the runs of traced loops that a colour lies next to, within two pixels of the picture."""
+        """Return the runs of traced loops within two pixels of the picture from a colour."""
         side = len(self.ink)
         near = self._near(colour)
         segments = []
@@ -106,7 +106,7 @@ class Drawing:
         return tuple(segments)
 
     def _near(self, colour: Colour) -> Mask:
-        """Mark the pixels at most two away from a colour, in rows and in columns."""
+        """Mark the pixels that are at most two rows and two columns away from a colour."""
         marked = getattr(self, colour)
         for axis in (0, 1):
             framed = np.pad(marked, [(2, 2) if axis == each else (0, 0) for each in (0, 1)])
@@ -115,12 +115,12 @@ class Drawing:
         return marked
 
     def shows(self, colour: Colour) -> bool:
-        """Tell whether a colour occurs."""
+        """Tell whether the picture contains a colour."""
         return bool(getattr(self, colour).any())
 
 
 def read_drawing(path: str | Path) -> Drawing:
-    """Read a picture; one that is not square is centred in a square with nothing around it."""
+    """Read a picture; one that is not square is centred in an otherwise empty square."""
     content = read_regular(path, MOST_BYTES)
     try:
         with warnings.catch_warnings():
@@ -147,7 +147,7 @@ def read_drawing(path: str | Path) -> Drawing:
 
 
 def _require_few_segments(content: bytes) -> None:
-    """Refuse what a decoder would take minutes for, a JPEG of many scans or a file of very many segments."""
+    """Refuse files that would take minutes to decode: a JPEG with many scans, or a file with very many segments."""
     segments = 0
     if content.startswith(b"\xff\xd8"):
         if content.count(b"\xff\xda") > MOST_SCANS:
@@ -168,7 +168,7 @@ def _require_few_segments(content: bytes) -> None:
 
 
 def _count_steps(content: bytes) -> int:
-    """Count the segments before the first scan of a JPEG file, and the bytes between them, up to a few too many."""
+    """Count the segments before the first scan of a JPEG file, and stray bytes between them, up to a few too many."""
     place, steps = 2, 0
     while steps <= MOST_SEGMENTS and place + 4 <= len(content):
         code = int.from_bytes(content[place : place + 2], "big")
@@ -182,11 +182,11 @@ def _count_steps(content: bytes) -> int:
 
 
 def _require_plain(picture: Image.Image) -> None:
-    """Refuse TIFF tiles that are larger than the picture may be, and BMP runs, which are decoded slowly."""
+    """Refuse TIFF tiles larger than a picture may be, and run-length encoded BMP files, which are slow to decode."""
     if isinstance(picture, TiffImageFile) and max(picture.tag_v2.get(tag, 0) for tag in TILE_SIDES) > MOST_PIXELS:
         raise Image.DecompressionBombError
     if picture.format == "BMP" and picture.info.get("compression") in BMP_RUNS:
-        raise ValueError("BMP files of compressed runs are not read")
+        raise ValueError("run-length encoded BMP files are not read")
 
 
 def _read_layers(picture: Image.Image) -> dict[str, Float32[np.ndarray, "height width"] | Mask]:
@@ -209,7 +209,7 @@ def _read_layers(picture: Image.Image) -> dict[str, Float32[np.ndarray, "height 
 
 
 def area_means(image: Float[np.ndarray, "height width"] | Mask, grid: Grid) -> Float[np.ndarray, "rows columns"]:
-    """Average a picture over each pixel of a grid, counting picture pixels by the area that lies in it."""
+    """Average a picture over each pixel of a grid, weighting picture pixels by the area that lies in it."""
     return overlaps(image.shape[0], grid.height) @ image.astype(float) @ overlaps(image.shape[1], grid.width).T
 
 

@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 def concave_envelope(points: Float[np.ndarray, "point 2"], alpha: float) -> Float[np.ndarray, "vertex 2"]:
     """Return the ordered vertices of an envelope of all points; `alpha` 0 is the convex hull, 1 the tightest.
 
-    An alpha shape of radius r keeps the triangles with a circumradius of at most r. Among the radii from the
-    tightest shape that is one region holding all points up to the hull, the one at rank (1 − alpha) is taken; holes
-    are filled.
+    An alpha shape of radius r keeps the triangles with a circumradius of at most r. Of the radii between the tightest
+    shape that is one region with all points, and the hull, the one at rank (1 − alpha) is taken; holes are filled.
     """
     from scipy.spatial import Delaunay  # noqa: PLC0415  slow to import
 

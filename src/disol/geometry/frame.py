@@ -1,16 +1,19 @@
 """Coordinates of a drawing, and those of the grid that it is solved on.
 
 The grid is one unit high, x to the right and y downwards. A drawing in millimetres, or one whose y points upwards, has
-coordinates of its own: X = X₀ + L x and Y = Y₀ ± L y. Points and formulas of a user are in these.
+its own coordinates: X = X₀ + L x and Y = Y₀ ± L y. The user's points and formulas are in these.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import Signature, signature
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+from disol.errors import PlacedError
 
 Points = Float[np.ndarray, "*point 2"]
 
@@ -30,7 +33,7 @@ class Frame:
 
     @property
     def is_grid(self) -> bool:
-        """Tell whether coordinates are those of the grid itself."""
+        """Tell whether the coordinates are those of the grid itself."""
         return self == Frame()
 
     @property
@@ -39,19 +42,28 @@ class Frame:
         return self.length != 1 or self.origin != (0.0, 1.0 if self.upwards else 0.0)
 
     def to_drawing(self, points: Points) -> Points:
-        """Take points of the grid to the drawing."""
+        """Map points from grid coordinates to those of the drawing."""
         return points if self.is_grid else np.array(self.origin) + self._steps * points
 
     def to_grid(self, points: Points) -> Points:
-        """Take points of the drawing to the grid."""
+        """Map points from the coordinates of the drawing to those of the grid."""
         return points if self.is_grid else (points - np.array(self.origin)) / self._steps
 
     @property
     def _steps(self) -> Float[np.ndarray, "2"]:
         return np.array([self.length, -self.length if self.upwards else self.length])
 
+    @contextmanager
+    def in_drawing(self) -> Iterator[None]:
+        """Report the places of errors in coordinates of the drawing."""
+        try:
+            yield
+        except PlacedError as error:
+            x, y = self.to_drawing(np.array([error.x, error.y])).tolist()
+            raise PlacedError(error.template, x, y) from None
+
     def on_grid(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Turn a function of x and y of the drawing, or of these and of a normal, into one of the grid."""
+        """Turn a function of x and y in the drawing, or of x, y and the normal, into one in grid coordinates."""
         if self.is_grid:
             return function
         return OnGrid(function, self)
@@ -59,7 +71,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class OnGrid:
-    """A function of a drawing at points of the grid, whose normals it is given. Unlike a closure it can be pickled."""
+    """A function in drawing coordinates, called with grid points and normals. Unlike a closure it can be pickled."""
 
     function: Callable[..., Any]
     frame: Frame

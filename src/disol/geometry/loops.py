@@ -31,12 +31,12 @@ class LoopRange:
 
 
 def is_ranges(text: str) -> bool:
-    """Tell whether a text is not about sides or points, but about loops alone, rightly written or not."""
+    """Tell whether a text names loops only, correctly or not, and no sides or points."""
     return not re.search(r"(?:^|,)\s*(?:left|right|top|bottom|near)\b", text.lower())
 
 
 def read_ranges(text: str, *, valued: bool = False) -> tuple[LoopRange, ...]:
-    """Read `LOOP`, `LOOP:FROM-TO` or, where ranges may have values, `LOOP:FROM-TO=VALUE`, separated by commas."""
+    """Read `LOOP`, `LOOP:FROM-TO` or, if ranges may have values, `LOOP:FROM-TO=VALUE`, separated by commas."""
     example = "outer:0.1-0.3=-1" if valued else "outer:0.1-0.3"
     if len(text) > LONGEST:
         raise DisolError(f"Boundary ranges have at most {LONGEST} characters, got {len(text)}.")
@@ -72,7 +72,7 @@ class NamedLoops:
         return self.assign(ranges) != 0
 
     def assign(self, ranges: tuple[LoopRange, ...]) -> Float[np.ndarray, "height width"]:
-        """Give the pixels of each range its value, 1 unless given; a later range wins, all others are 0."""
+        """Return the value of each range, by default 1, on its pixels and 0 elsewhere; later ranges win."""
         values = np.zeros(self.mask.shape)
         for wanted in ranges:
             if wanted.loop not in self.loops:
@@ -93,7 +93,7 @@ def name_loops(mask: Mask) -> NamedLoops:
     traced = trace_boundary(mask)
     if len(traced) > MOST_LOOPS:
         raise DisolError(
-            f"The domain has {len(traced)} boundary loops on this grid, at most {MOST_LOOPS} are named. "
+            f"The domain has {len(traced)} boundary loops on this grid, at most {MOST_LOOPS} can be named. "
             "Remove specks from it, and fill small holes."
         )
     labels, _ = parts(mask)
@@ -115,12 +115,12 @@ def name_loops(mask: Mask) -> NamedLoops:
 
 @dataclass(frozen=True)
 class NamedCurves:
-    """Curves by the names that the loops of a mask have, each by its number, with the fraction where it starts."""
+    """Curves by loop name: the number of each, and the fraction of its length where the loop starts."""
 
     places: dict[str, tuple[int, float]]
 
     def segments(self, ranges: tuple[LoopRange, ...]) -> list[tuple[Segment, float]]:
-        """Return each range as a segment of its curve, with its value, 1 unless given."""
+        """Return each range as a segment of its curve, with its value, by default 1."""
         found = []
         for wanted in ranges:
             if wanted.loop not in self.places:
@@ -135,7 +135,7 @@ class NamedCurves:
 
 
 def name_curves(curves: Sequence[Curve]) -> NamedCurves:
-    """Name curves, clockwise ones as outer; as loops of pixels they start at their highest point, the leftmost."""
+    """Name curves, clockwise ones as outer; like loops of pixels they start at their highest point, the leftmost."""
     found = []
     for number, curve in enumerate(curves):
         highest = np.lexsort((curve.points[:, 0], curve.points[:, 1]))[0]
@@ -151,7 +151,7 @@ def name_curves(curves: Sequence[Curve]) -> NamedCurves:
 
 
 def list_some(names: list[str]) -> str:
-    """List names, of many the first ones."""
+    """List names, only the first ones if there are many."""
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     return ", ".join(names[:MOST_LISTED]) + more
 
@@ -159,8 +159,8 @@ def list_some(names: list[str]) -> str:
 def pixels_between(loop: Loop, start: float, end: float) -> Loop:
     """Return the pixels whose place along a loop, as a fraction of its length, is in [start, end).
 
-    Lengths are measured from pixel centre to pixel centre, so that ranges that follow each other share no pixel. A
-    range shorter than a pixel is the one pixel it starts in.
+    Lengths are measured from pixel centre to pixel centre, so that adjacent ranges share no pixel. A range shorter than
+    a pixel is the one pixel it starts in.
     """
     steps = np.hypot(*(np.roll(loop, -1, axis=0) - loop).T)
     place = np.concatenate([[0.0], np.cumsum(steps)[:-1]]) / max(float(steps.sum()), 1.0)

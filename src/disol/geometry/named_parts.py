@@ -1,8 +1,8 @@
 """Parts of a boundary by name: `left`, `outer`, `hole1`, `outer:0.1-0.35`, `near:0.2,0.7`, and texts that list them.
 
-A side (left, right, top, bottom) is what of the outer loops lies on that side of the box around the domain. Where that
-is less than a tenth of the side of the box, as of round domains, it is what faces that way, to within 45 degrees.
-Nearest to a point is one run of a loop, from corner to corner.
+A side (left, right, top, bottom) is the part of the outer loops on that side of the domain's bounding box. If that is
+less than a tenth of the side of the box, as for round domains, it is the part that faces that way, to within 45
+degrees. `near:` is the run of a loop nearest to a point, from corner to corner.
 """
 
 import re
@@ -19,16 +19,16 @@ from disol.geometry.region import Arc, Region
 
 # Outward; y points downwards.
 SIDES = {"left": (-1.0, 0.0), "right": (1.0, 0.0), "top": (0.0, -1.0), "bottom": (0.0, 1.0)}
-ON_SIDE = 1e-9  # of the size of the box
-FLAT = 0.1  # of the side of the box, from which on what lies on it is the side
+ON_SIDE = 1e-9  # tolerance, relative to the size of the box
+FLAT = 0.1  # smallest share of a side of the box that must lie on it to be taken as the side
 CORNER = np.radians(20)
-HALF_POINT = re.compile(rf"near:\s*[-+]?{NUMBER}")  # what is left of near:X,Y at the comma
+HALF_POINT = re.compile(rf"near:\s*[-+]?{NUMBER}")  # the part of near:X,Y before the comma
 
 Edges = Bool[np.ndarray, " edge"]
 
 
 def split_parts(text: str) -> dict[str, str | None]:
-    """Read `PART` or `PART=VALUE`, separated by commas that are in no parentheses; a value may be a formula."""
+    """Read `PART` or `PART=VALUE`, separated by commas outside parentheses; a value may be a formula."""
     if len(text) > LONGEST:
         raise DisolError(f"Parts of a boundary have at most {LONGEST} characters, got {len(text)}.")
     pieces, depth = [""], 0
@@ -50,13 +50,13 @@ def split_parts(text: str) -> dict[str, str | None]:
 
 
 def find_part(region: Region, name: str, frame: Frame = Frame()) -> tuple[Arc, ...]:  # noqa: B008  it is frozen
-    """Return the arcs of a part of the boundary, or list the names that there are; points are those of a drawing."""
+    """Return the arcs of a part of the boundary; errors list the known names. Points are in drawing coordinates."""
     asked = name.strip().lower() if isinstance(name, str) else ""
     if asked in SIDES:
         found = find_side(region, asked)
         if not found:
             raise DisolError(
-                f"Nothing of this boundary faces {asked}, to within 45 degrees: it ends in a point there. Use a range "
+                f"Nothing of this boundary faces {asked} to within 45 degrees: it ends in a point there. Use a range "
                 "such as outer:0.1-0.35, or near:X,Y."
             )
         return found
@@ -72,7 +72,7 @@ def find_part(region: Region, name: str, frame: Frame = Frame()) -> tuple[Arc, .
 
 
 def name_arcs(region: Region, arcs: Sequence[Arc]) -> list[str]:
-    """Return the names of the loops, or of the ranges of loops, that arcs are."""
+    """Return the names of arcs: loops, or ranges of loops."""
     names = {loop: (name, first) for name, (loop, first) in name_curves(region.loops).places.items()}
     found = []
     for arc in arcs:
@@ -84,7 +84,7 @@ def name_arcs(region: Region, arcs: Sequence[Arc]) -> list[str]:
 
 
 def find_side(region: Region, name: str) -> tuple[Arc, ...]:
-    """Return the arcs of a side, none of one that ends in a point."""
+    """Return the arcs of a side, none if it ends in a point."""
     outward = np.array(SIDES[name])
     points = np.concatenate([loop.points for loop in region.loops])
     size, far = np.ptp(points, axis=0), float((points @ outward).max())
@@ -108,7 +108,7 @@ def _facing(loop: Curve, outward: Float[np.ndarray, "2"]) -> Edges:
 
 
 def _runs(number: int, loop: Curve, chosen: Edges) -> list[Arc]:
-    """Return the arcs that runs of chosen edges make up."""
+    """Return the arcs formed by runs of chosen edges."""
     if chosen.all():
         return [Arc(number)]
     place = loop.arc_lengths / loop.arc_lengths[-1]
@@ -122,7 +122,7 @@ def _runs(number: int, loop: Curve, chosen: Edges) -> list[Arc]:
 
 
 def _nearest(region: Region, name: str, frame: Frame) -> Arc:
-    """Return the run from corner to corner that is nearest to the point of `near:x,y`; of a smooth loop all of it."""
+    """Return the run from corner to corner that is nearest to the point of `near:x,y`; a smooth loop as a whole."""
     try:
         point = np.array([float(piece) for piece in name.removeprefix("near:").split(",")])
     except ValueError:
@@ -141,7 +141,7 @@ def _nearest(region: Region, name: str, frame: Frame) -> Arc:
     loop = region.loops[number]
     step = next_points(loop.points) - loop.points
     way = step / np.hypot(*step.T)[:, None]
-    begins = (way * np.roll(way, 1, axis=0)).sum(axis=1) < np.cos(CORNER)  # with a corner to the edge before
+    begins = (way * np.roll(way, 1, axis=0)).sum(axis=1) < np.cos(CORNER)  # there is a corner before this edge
     if not begins.any():
         return Arc(number)
     first = (edge - int(np.argmax(np.roll(begins, -edge - 1)[::-1]))) % len(begins)

@@ -1,4 +1,4 @@
-"""Random outlines: a concave envelope of random points, rounded by a B-spline; and holes of the same kind."""
+"""Random outlines, concave envelopes of random points rounded by a B-spline, and holes of the same kind."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,7 +13,7 @@ HOLE_POINTS = 10
 HOLE_ALPHA = (0.2, 0.85)
 SMALLEST_AREA = 0.05
 SAMPLES_PER_VERTEX = 32
-# Outlines are judged on one grid, so that a case is the same outline at every resolution; holes are judged in
+# Outlines are judged on one grid, so that a case has the same outline at every resolution; holes are judged in
 # their own box, which is about a quarter as large.
 JUDGED_ON = Grid(64, 64)
 HOLE_JUDGED_ON = Grid(16, 16)
@@ -36,7 +36,7 @@ def closed_spline(vertices: Float[np.ndarray, "vertex 2"], samples: int) -> Curv
 
 
 def is_sound(curve: Curve, grid: Grid) -> bool:
-    """Tell whether a curve bounds a piece of some size, without necks or inlets that a pixel could close."""
+    """Tell whether a curve bounds a large enough area, without necks or inlets that pixels could cut or close."""
     mask = curve.inside(grid)
     if mask.mean() < SMALLEST_AREA:
         return False
@@ -46,7 +46,7 @@ def is_sound(curve: Curve, grid: Grid) -> bool:
 def draw_outline(
     rng: np.random.Generator, num_points: int = NUM_POINTS, alpha: float = 0.8, judged_on: Grid = JUDGED_ON
 ) -> Curve:
-    """Draw a smooth closed curve in the unit square around random points; a larger `alpha` hugs them closer."""
+    """Draw a smooth closed curve around random points in the unit square; a larger `alpha` hugs them more closely."""
     for _ in range(MOST_TRIES):
         vertices = concave_envelope(rng.random((num_points, 2)), alpha)
         if closed_spline(vertices, samples=6).crosses_itself():
@@ -55,13 +55,13 @@ def draw_outline(
         if is_sound(curve, judged_on):
             return curve
     raise DisolError(
-        f"No sound outline came out of {MOST_TRIES} draws with num_points={num_points}, alpha={alpha}. "
+        f"No sound outline was found in {MOST_TRIES} draws with num_points={num_points}, alpha={alpha}. "
         "Use more points or a smaller alpha."
     )
 
 
 def draw_hole(rng: np.random.Generator, outer: Curve, size: tuple[float, float]) -> Curve | None:
-    """Draw a void inside `outer`, from points in a box whose side is uniform in `size`; None if none fits."""
+    """Draw a hole inside `outer`, from points in a box whose side is uniform in `size`; None if none fits."""
     room = eroded(outer.inside(JUDGED_ON), WALL)
     if not room.any():
         return None
@@ -78,7 +78,7 @@ def draw_hole(rng: np.random.Generator, outer: Curve, size: tuple[float, float])
 def find_place(
     rng: np.random.Generator, shape: Float[np.ndarray, "point 2"], room: Bool[np.ndarray, "height width"]
 ) -> Float[np.ndarray, "2"] | None:
-    """Find a random place where every point of a shape lies in pixels with room, on the grid of outlines."""
+    """Find a random place where every point of a shape lies in free pixels (`room`) of the grid `JUDGED_ON`."""
     rows, columns = np.nonzero(room)
     places = rng.integers(len(rows), size=PLACES_PER_HOLE)
     centres = (np.stack([columns[places], rows[places]], axis=1) + rng.random((PLACES_PER_HOLE, 2))) * JUDGED_ON.h

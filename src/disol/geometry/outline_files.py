@@ -1,4 +1,4 @@
-"""Domains that a user wrote down as polygons, in a JSON file or as what it would hold."""
+"""Domains given as polygons, in a JSON file or as its content."""
 
 import json
 from collections.abc import Mapping
@@ -18,34 +18,35 @@ from disol.grid import Grid
 
 Points = Float[np.ndarray, "point 2"]
 
-DRAWING, GRID = COORDINATES = ("drawing", "grid")  # whose coordinates those of an outline are
+DRAWING, GRID = COORDINATES = ("drawing", "grid")  # what the coordinates of an outline refer to
 MARGIN = 0.05  # left on every side of an outline that is fitted into the square
 SMALLEST = 0.1  # extent of an outline in the unit square that is used as it is
 MOST_BYTES = 2**23
 MOST_HOLES = 1000
 MOST_POINTS = 2000  # of one polygon
 MOST_POINTS_TOGETHER = 20_000
-ROUNDED = 4 * np.finfo(float).eps  # of the largest coordinate: points that follow each other, and are closer, are one
-FARTHEST = 1e100  # coordinates; the squares of larger ones are no numbers, and so are the quotients of smaller ones
+ROUNDED = 4 * np.finfo(float).eps  # of the largest coordinate: consecutive points that are closer are one
+FARTHEST = 1e100  # largest coordinate; beyond it, squares overflow, and below its reciprocal quotients do
 JUDGED_ON = Grid(256, 256)
 EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
 
 
 def read_outline(source: str | Path | Mapping[str, Any], coordinates: str | None = None) -> tuple[Geometry, Frame]:
-    """Read polygons from a file, or from what such a file would hold, and say where they lie in their drawing.
+    """Read polygons from a file or its content; return them on the grid, and where the grid lies in their drawing.
 
-    A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon or Feature, whose y points up.
+    A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon, alone or as the one feature,
+    whose y points up.
 
-    An outline in coordinates of the grid is used as it is. One in those of a drawing is moved and scaled, x and y
-    alike, so that it fills the square up to a margin of 5 %. Unless told, those of one inside the unit square are the
-    grid's, if it is not very small.
+    An outline in grid coordinates is used as it is. One in drawing coordinates is moved and scaled, x and y alike, so
+    that it fills the square up to a margin of 5 %. By default, an outline inside the unit square is in grid
+    coordinates, unless it is very small.
     """
     name = "the geometry" if isinstance(source, Mapping) else str(as_path("path", source))
     content = _as_json(source) if isinstance(source, Mapping) else _read_json(as_path("path", source))
     (outer, *holes), upwards = read_polygons(name, content)
     low, high = outer.min(axis=0), outer.max(axis=0)
     for number, points in enumerate(holes, start=1):
-        # Pixels alone would not tell: those of the square know nothing of what lies beside it.
+        # A check on pixels, as below, would miss this: they cover nothing beside the unit square.
         if ((points < low) | (points > high)).any():
             raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
     extent, corner = float((high - low).max()), np.array([0.0, -1.0 if upwards else 0.0])  # of the unit square
@@ -70,7 +71,7 @@ def read_outline(source: str | Path | Mapping[str, Any], coordinates: str | None
 
 
 def _as_json(content: Mapping[str, Any]) -> Any:
-    """See tuples and arrays as the lists that a file has."""
+    """Convert tuples and arrays to lists, as a file has them."""
     try:
         return json.loads(json.dumps(dict(content), default=np.ndarray.tolist))
     except (TypeError, ValueError, RecursionError):
@@ -79,7 +80,7 @@ def _as_json(content: Mapping[str, Any]) -> Any:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(read_regular(path, MOST_BYTES).decode())
+        return json.loads(read_regular(path, MOST_BYTES).decode("utf-8-sig"))  # editors may mark it
     except DisolError:
         raise
     except ValueError as error:
@@ -89,7 +90,12 @@ def _read_json(path: Path) -> Any:
 
 
 def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
-    """Read the outer polygon and the holes of what a file holds, and tell whether its y, of which -y is kept, is up."""
+    """Read the outer polygon and the holes, and tell whether y points up in the file; if so, y is negated."""
+    if isinstance(content, dict) and content.get("type") == "FeatureCollection":
+        features = content.get("features")
+        if isinstance(features, list) and len(features) > 1:
+            raise DisolError(f"{path} must hold one feature, got {len(features)}. Keep the one to solve on.")
+        content = features[0] if isinstance(features, list) and features else None
     if isinstance(content, dict) and content.get("type") == "Feature":
         content = content.get("geometry")
     if isinstance(content, dict) and content.get("type") == "Polygon":
@@ -100,12 +106,12 @@ def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
     else:
         rings, up = None, False
     if not isinstance(rings, list) or not rings:
-        raise DisolError(f"{path} must hold {EXPECTED}. Rewrite it so.")
+        raise DisolError(f"{path} must hold {EXPECTED}.")
     if len(rings) > 1 + MOST_HOLES:
-        raise DisolError(f"{path} must have at most {MOST_HOLES} holes, got {len(rings) - 1}. Drop some.")
+        raise DisolError(f"{path} must have at most {MOST_HOLES} holes, got {len(rings) - 1}.")
     count = sum(len(ring) for ring in rings if isinstance(ring, list))
     if count > MOST_POINTS_TOGETHER:
-        raise DisolError(f"{path} must have at most {MOST_POINTS_TOGETHER} points, got {count}. Drop some.")
+        raise DisolError(f"{path} must have at most {MOST_POINTS_TOGETHER} points, got {count}.")
     names = ["The outer polygon", *(f"Hole {number}" for number in range(1, len(rings)))]
     numbers = (2, 3) if up else (2,)  # points of GeoJSON may have an altitude
     polygons = [read_polygon(f"{name} of {path}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
@@ -113,20 +119,20 @@ def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
 
 
 def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
-    """Read one closed polygon, whose last point may repeat the first; of the numbers of a point the first two count."""
+    """Read one closed polygon, whose last point may repeat the first; points may have more than two coordinates."""
     is_list = isinstance(ring, list) and all(isinstance(point, list) and len(point) in numbers for point in ring)
     if not is_list or not all(is_number(coordinate) for point in ring for coordinate in point):
-        raise DisolError(f"{name} must be a list of points [x, y], got {shown(ring)}. Rewrite it so.")
-    # Compared before they become floats, which whole numbers can be too large for.
+        raise DisolError(f"{name} must be a list of points [x, y], got {shown(ring)}.")
+    # Compared before they become floats, for which integers can be too large.
     if not all(abs(coordinate) <= FARTHEST for point in ring for coordinate in point[:2]):
-        raise DisolError(f"{name} has coordinates that are not finite, or beyond {FARTHEST:g}. Replace them.")
+        raise DisolError(f"{name} has coordinates that are not finite, or beyond {FARTHEST:g}.")
     points = np.array([point[:2] for point in ring], dtype=float).reshape(-1, 2)
     extent = float(np.ptp(points, axis=0).max()) if len(points) else 0.0
-    # The digits that a computed point is written with need not be those of the point that it repeats.
+    # A computed point that repeats another may be written with slightly different digits.
     rounding = ROUNDED * float(np.abs(points).max(initial=0.0))
     points = without_repeats(points, max(SAME * extent, rounding))
     if not 3 <= len(points) <= MOST_POINTS:
-        raise DisolError(f"{name} must have 3 to {MOST_POINTS} different points, got {len(points)}. Add or drop some.")
+        raise DisolError(f"{name} must have 3 to {MOST_POINTS} different points, got {len(points)}.")
     curve = Curve((points - points.min(axis=0)) / max(extent, 1 / FARTHEST))
     contact = None if is_line(curve.points) else find_contact((curve,))
     if contact is not None:
@@ -135,5 +141,5 @@ def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:
             f"{name} crosses or touches itself near {x:.4g}, {y:.4g}. Order its points along the boundary, each once."
         )
     if abs(curve.signed_area) < 1e-9:
-        raise DisolError(f"{name} has no area: its points lie on one line. Move some of them.")
+        raise DisolError(f"{name} has no area: its points lie on one line.")
     return points

@@ -1,4 +1,4 @@
-"""The boundary of a domain on a grid: straight pieces, each inside one pixel, and what Green's theorem makes of them.
+"""The boundary of a domain on a grid: straight pieces, each inside one pixel, and integrals by Green's theorem.
 
 All lengths are in pixels. A piece keeps the domain on its right on the screen, so with dx and dy its step its outward
 normal is (dy, −dx), normalised. A piece along a grid line belongs to the pixel on its inner side.
@@ -16,7 +16,7 @@ from disol.errors import DisolError
 from disol.geometry.region import Arc, Region
 from disol.grid import Grid
 
-SNAP = 1e-10  # a point this close to a grid line, in pixels, lies on it
+SNAP = 1e-10  # in pixels: a point this close to a grid line is moved onto it
 DEGREE = 4  # moments are those of x^a y^b, a, b < 4
 
 Points = Float[np.ndarray, "piece 2"]
@@ -31,9 +31,9 @@ class Pieces:
     """Pieces of loops, in the order of the loops: split at vertices, at grid lines and at the ends of arcs.
 
     start, end   in pixels
-    loop         the number of its loop
-    place        of its middle, as a fraction of the length of the loop
-    cell         column and row of its pixel
+    loop         number of the loop
+    place        position of the middle, as a fraction of the length of the loop
+    cell         column and row of the pixel
     """
 
     start: Points
@@ -82,7 +82,7 @@ def split_loops(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> Pieces:
         )
     successor = _next_in_loop(number)
     step = points[successor] - points
-    # Where sides start, and how long they are, as fractions of the length of their loop.
+    # Start and length of each side, as fractions of the length of its loop.
     fraction = np.concatenate([loop.arc_lengths[:-1] / loop.arc_lengths[-1] for loop in loops])
     share = np.concatenate([np.diff(loop.arc_lengths) / loop.arc_lengths[-1] for loop in loops])
 
@@ -109,7 +109,7 @@ def split_loops(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> Pieces:
     place = fraction[side] + t * share[side]
 
     following = _next_in_loop(number[side])
-    # The end of an arc that all but meets another point is that point.
+    # The end of an arc that nearly coincides with another point is moved to it.
     is_break = order >= len(order) - len(breaks)
     for beside in (np.argsort(following), following):
         near = is_break & (np.abs(split - split[beside]) < SNAP).all(axis=1)
@@ -121,7 +121,7 @@ def split_loops(region: Region, grid: Grid, arcs: Sequence[Arc] = ()) -> Pieces:
 
 
 def _next_in_loop(loop: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
-    """Return the next item of each, and of the last of a loop its first, if the items of a loop follow each other."""
+    """Return the next item of each, the first after the last of a loop; items of a loop must be consecutive."""
     last = np.append(np.flatnonzero(np.diff(loop)), len(loop) - 1)
     following = np.arange(1, len(loop) + 1)
     following[last] = np.append(0, last[:-1] + 1)
@@ -152,7 +152,7 @@ def green(start: Points, end: Points, cell: Points | Int[np.ndarray, "piece 2"])
 def shifted(
     moments: Float[np.ndarray, "4 4"], step: Float[np.ndarray, "2"] | Int[np.ndarray, "2"]
 ) -> Float[np.ndarray, "4 4"]:
-    """∫ (x + s)^a (y + t)^b of ∫ x^a y^b."""
+    """∫ (x + s)^a (y + t)^b from ∫ x^a y^b."""
     along, down = (
         np.array([[comb(a, i) * each ** (a - i) if i <= a else 0.0 for i in range(DEGREE)] for a in range(DEGREE)])
         for each in step.tolist()
@@ -164,11 +164,11 @@ def shifted(
 class Covered:
     """How the pixels of a grid are covered by a domain.
 
-    winding   1 where the top end of the right side of a pixel, seen from within, is inside; 0 elsewhere
+    winding   1 where the top end of a pixel's right side, seen from within the pixel, is inside; 0 elsewhere
     cut       pixels with pieces of the boundary
-    moments   ∫ x^a y^b over pixel ∩ domain, of the cut pixels in reading order, from their top left corners
-    right     length of the right side of each pixel that is inside the domain, not only on its boundary
-    below     the same of its bottom side
+    moments   ∫ x^a y^b over pixel ∩ domain for the cut pixels in reading order, from their top left corners
+    right     length of each pixel's right side that is inside the domain, not only on its boundary
+    below     the same for its bottom side
     """
 
     winding: Float[np.ndarray, "height width"]
@@ -191,14 +191,14 @@ def cover(pieces: Pieces, grid: Grid) -> Covered:
         ∫ x^a y^b = Σ over pieces of ∫ P dy + ∫ over its right side of χ P(1, y) dy,
 
     where χ(y) is the winding number just left of that side: the signs of all crossings above y, added up along the
-    grid line. Thin walls, holes inside one pixel, corners and sides along grid lines are all alike.
+    grid line. Thin walls, holes inside one pixel, corners and sides along grid lines need no special treatment.
     """
     winding, ends_right = _along_columns(pieces, grid)
     flat = pieces.cell[:, 1] * grid.width + pieces.cell[:, 0]
     cut = np.bincount(flat, minlength=grid.height * grid.width) > 0
     cells = np.flatnonzero(cut)
     number = np.cumsum(cut) - 1
-    # A piece along a vertical line adds nothing of its own: χ knows it.
+    # A piece along a vertical grid line adds nothing: χ accounts for it.
     on_line = pieces.on_columns
     curved = green(pieces.start[~on_line], pieces.end[~on_line], pieces.cell[~on_line])
     moments = winding.reshape(-1)[cells, None, None] * WHOLE
@@ -214,14 +214,14 @@ def cover(pieces: Pieces, grid: Grid) -> Covered:
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """Ends of pieces on the right sides of their pixels: the pixel, and the signed 1 − y^(b+1), b < 4, below each."""
+    """Ends of pieces on the right sides of their pixels: the pixel, and the signed 1 − y^(b+1), b < 4, of each."""
 
     cell: Int[np.ndarray, " end"]
     inside: Float[np.ndarray, "end 4"]
 
 
 def _along_columns(pieces: Pieces, grid: Grid) -> tuple[Float[np.ndarray, "height width"], _Ends]:
-    """Sum up crossings of vertical grid lines from above: where pieces arrive from the left, the domain begins."""
+    """Sum up crossings of vertical grid lines from the top: where pieces arrive from the left, the domain begins."""
     moves = pieces.start[:, 0] != pieces.end[:, 0]
     cells, heights, signs = [], [], []
     for point, one in ((pieces.end, 1.0), (pieces.start, -1.0)):
@@ -241,7 +241,7 @@ def _open_sides(
     pieces: Pieces,
     grid: Grid,
 ) -> Float[np.ndarray, "height width"]:
-    """∫ χ over the right side of every pixel, less the pieces along it that bound the domain there."""
+    """∫ χ over the right side of every pixel, minus the length of the pieces along it that bound the domain."""
     bounding = pieces.on_columns & (pieces.start[:, 0] == pieces.cell[:, 0] + 1)
     cells = np.concatenate([ends.cell, pieces.cell[bounding] @ [1, grid.width]])
     lengths = np.concatenate([ends.inside[:, 0], -pieces.length[bounding]])
@@ -251,7 +251,7 @@ def _open_sides(
 def add_up(
     index: Int[np.ndarray, " item"], values: Float[np.ndarray, "item *shape"], size: int
 ) -> Float[np.ndarray, "{size} *shape"]:
-    """Add up the values that belong to each index below a size."""
+    """Add up the values for each index below `size`."""
     width = int(np.prod(values.shape[1:]))
     flat = index[:, None] * width + np.arange(width)
     total = np.bincount(flat.reshape(-1), values.reshape(-1), size * width).astype(float, copy=False)  # int if empty

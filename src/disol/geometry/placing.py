@@ -1,4 +1,4 @@
-"""Placing outlines of any kind in the unit square, large or small, and holes of any kind in them."""
+"""Placing outlines of any kind and size in the unit square, and holes of any kind in them."""
 
 from dataclasses import dataclass
 
@@ -18,19 +18,19 @@ MOST_TRIES = 100
 SIZES_PER_HOLE = 4
 SMALLEST_HOLE = 4  # pixels of the grid that outlines are judged on
 SMALLEST_DOMAIN = 0.06  # of the square
-POINTS_PER_HOLE = 64  # that are looked at to see whether it fits
-# Pixels of that grid by which what is thinner than three of them may stick out: room for sharp corners, not for prongs.
+POINTS_PER_HOLE = 64  # points checked to see whether it fits
+# Length in pixels of that grid by which parts less than three pixels wide may stick out: sharp corners, but no prongs.
 LONGEST_THIN = 6
 
 
 @dataclass(frozen=True)
 class Placing:
-    """How an outline comes to lie in the unit square.
+    """How outlines are placed in the unit square.
 
-    stretch         largest factor by which it is made wider and lower, or the other way round
-    turning         how often it is turned by any angle, instead of by quarters
-    smallest_area   of the outline, in unit squares, if that is in reach
-    filling         how often it is as large as the square allows, and so touches two of its edges
+    stretch         largest ratio by which width to height is changed, or height to width
+    turning         probability of a rotation by any angle, instead of by quarter turns
+    smallest_area   smallest area of the outline, in unit squares, if it can be that large
+    filling         probability that it is as large as the square allows, and so touches two of its edges
     """
 
     stretch: float = 1.0
@@ -39,7 +39,7 @@ class Placing:
     filling: float = 0.0
 
     def draw(self, rng: np.random.Generator, points: Polygon) -> Polygon:
-        """Stretch, turn, scale and move an outline at random."""
+        """Stretch, rotate, scale and move an outline at random."""
         points = self.shaped(rng, points)
         extent = np.ptp(points, axis=0)
         largest = 1 / extent.max()
@@ -49,7 +49,7 @@ class Placing:
         return scale * (points - points.min(axis=0)) + corner
 
     def shaped(self, rng: np.random.Generator, points: Polygon) -> Polygon:
-        """Stretch and turn an outline at random."""
+        """Stretch and rotate an outline at random."""
         points = stretched(points, self.stretch ** rng.uniform(-0.5, 0.5))
         angle = rng.uniform(0, 2 * np.pi) if rng.random() < self.turning else np.pi / 2 * rng.integers(4)
         return turned(points, angle)
@@ -57,18 +57,18 @@ class Placing:
 
 @dataclass(frozen=True)
 class PlacedOutlines:
-    """Outlines of a kind, or of a mixture of kinds, that are placed alike."""
+    """Outlines of a kind, or of a mixture of kinds, with the same placing."""
 
     kind: OutlineKind
     placing: Placing
 
     def draw(self, rng: np.random.Generator) -> Curve:
-        """Draw one that a grid can show."""
+        """Draw one that a grid can resolve."""
         for _ in range(MOST_TRIES):
             curve = Curve(self.placing.draw(rng, self.kind.draw(rng)))
             if is_sound(curve, JUDGED_ON) and not has_prongs(curve.inside(JUDGED_ON)):
                 return curve
-        raise DisolError(f"No sound outline came out of {MOST_TRIES} draws of {self}. Let its kinds be less slender.")
+        raise DisolError(f"No sound outline was found in {MOST_TRIES} draws of {self}. Use less slender kinds.")
 
 
 def has_prongs(mask: Room) -> bool:
@@ -83,8 +83,8 @@ class PlacedHoles:
     """Holes of a kind, or of a mixture of kinds, in random places, with walls of a few pixels around them.
 
     count        how many are tried; those that fit nowhere are left out
-    size         the longer side of the box around one, smaller ones more often
-    concentric   how often the outline itself, made smaller about its middle, is the only hole
+    size         bounds of the longer side of a hole's bounding box, drawn log-uniformly
+    concentric   probability that the only hole is the outline itself, shrunk about its middle
     """
 
     kind: OutlineKind
@@ -111,7 +111,7 @@ class PlacedHoles:
         return holes
 
     def draw_one(self, rng: np.random.Generator, room: Room, outer: Curve, holes: tuple[Curve, ...]) -> Curve | None:
-        """Draw a hole where there is room for it; one that is too large is made smaller a few times."""
+        """Draw a hole where there is room for it; try a few times, smaller each time."""
         smallest, largest = self.size
         size = smallest * (largest / smallest) ** rng.random()
         for _ in range(SIZES_PER_HOLE):
@@ -129,7 +129,7 @@ class PlacedHoles:
 
 
 def fits(hole: Curve, room: Room, outer: Curve, holes: tuple[Curve, ...]) -> bool:
-    """Tell whether a hole lies in the room that is left, a grid can show it, and enough of the domain remains."""
+    """Tell whether a hole lies in the remaining room, is large enough for a grid, and leaves enough of the domain."""
     inside = hole.inside(JUDGED_ON)
     if inside.sum() < SMALLEST_HOLE or (inside & ~room).any():
         return False

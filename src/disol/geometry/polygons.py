@@ -1,6 +1,6 @@
-"""Random outlines of many kinds: sharp-cornered, round and rounded, each of any size about any place.
+"""Random outlines of many kinds: sharp-cornered, round and rounded, each at any size and position.
 
-What a kind draws is placed in the unit square, or as a hole in a domain, by `disol.geometry.placing`.
+`disol.geometry.placing` places what a kind draws in the unit square, or as a hole in a domain.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from disol.geometry.outline import SAMPLES_PER_VERTEX, closed_spline
 from disol.geometry.shapes import Polygon, circle, slot
 
 MOST_TRIES = 100
-THINNEST = 0.22  # of the side of a rectilinear shape: its legs and what is left beside a notch
+THINNEST = 0.22  # of the side of a rectilinear shape: the width of its legs and of what remains beside a notch
 
 
 @runtime_checkable
@@ -39,7 +39,7 @@ class Envelope:
     alpha: tuple[float, float] = (0.0, 0.95)
 
     def draw(self, rng: np.random.Generator) -> Polygon:
-        """Draw one; a spline that crosses itself is drawn again."""
+        """Draw one; a spline that crosses itself is redrawn."""
         for _ in range(MOST_TRIES):
             points = rng.random((int(rng.integers(self.points[0], self.points[1] + 1)), 2))
             vertices = concave_envelope(points, rng.uniform(*self.alpha))
@@ -52,7 +52,7 @@ class Envelope:
 
 @dataclass(frozen=True)
 class Rectangle:
-    """A rectangle; `slenderness` is the share that its short side is of its long one."""
+    """A rectangle; `slenderness` is the ratio of its short side to its long one."""
 
     slenderness: tuple[float, float] = (0.4, 1.0)
 
@@ -63,7 +63,7 @@ class Rectangle:
 
 @dataclass(frozen=True)
 class Notched:
-    """A rectangle without one to four of its corners: an L, a T, a Z, a cross and what lies between."""
+    """A rectangle with one to four of its corners cut out: an L, a T, a Z, a cross and shapes in between."""
 
     def draw(self, rng: np.random.Generator) -> Polygon:
         """Draw one."""
@@ -97,10 +97,10 @@ class Slotted:
 
 @dataclass(frozen=True)
 class AroundCentre:
-    """A polygon whose corners lie around a centre, about as far from it (a regular one, nearly) or not (a spiky one).
+    """A polygon with corners around a centre, at similar distances (nearly regular) or different ones (spiky).
 
     corners   how many
-    radius    the share of the largest distance that the smallest may be
+    radius    smallest allowed distance as a share of the largest, drawn from this interval
     """
 
     corners: tuple[int, int] = (3, 9)
@@ -116,7 +116,7 @@ class AroundCentre:
 
 @dataclass(frozen=True)
 class Disc:
-    """A circle; stretched, it is an ellipse."""
+    """A circle, which stretching turns into an ellipse."""
 
     def draw(self, rng: np.random.Generator) -> Polygon:
         """Return it; there is only one."""
@@ -152,19 +152,19 @@ def slotted_side(rng: np.random.Generator, slots: int, deepest: float) -> Polygo
 
 
 def stretched(points: Polygon, factor: float) -> Polygon:
-    """Make a polygon wider by a factor and lower by the same, so that its area stays."""
+    """Make a polygon wider by a factor and lower by the same factor, which preserves its area."""
     return points * [factor, 1 / factor]
 
 
 def turned(points: Polygon, angle: float) -> Polygon:
-    """Turn a polygon about the origin."""
+    """Rotate a polygon about the origin."""
     cosine, sine = np.cos(angle), np.sin(angle)
     rotation: Float[np.ndarray, "2 2"] = np.array([[cosine, sine], [-sine, cosine]])
     return points @ rotation
 
 
 def middle(points: Polygon) -> Float[np.ndarray, "2"]:
-    """Return the middle of the box around a polygon."""
+    """Return the centre of the bounding box of a polygon."""
     return 0.5 * (points.min(axis=0) + points.max(axis=0))
 
 

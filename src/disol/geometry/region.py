@@ -1,7 +1,7 @@
-"""Domains with true boundaries: closed loops in the plane, whatever the grid, and arcs of them.
+"""Domains with true boundaries: closed loops in the plane, independent of any grid, and arcs of them.
 
-A point is in the domain if an odd number of loops goes around it. Every loop keeps the domain on its right on the
-screen (x to the right, y downwards): ½ ∮ x dy − y dx is positive of an outer loop and negative of a hole.
+A point is in the domain if an odd number of loops go around it. Every loop keeps the domain on its right on the
+screen (x to the right, y downwards): ½ ∮ x dy − y dx is positive for an outer loop and negative for a hole.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,17 +12,17 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from disol import _checks as checks
-from disol.errors import DisolError
+from disol.errors import DisolError, PlacedError
 from disol.geometry.boundary import Segment, trace_sides
 from disol.geometry.curve import Curve, Geometry, next_points, without_repeats
 from disol.geometry.tracing import trace_levels
 from disol.grid import CORNERS, Grid
 
-TOUCHING = 1e-12  # sides of loops that are closer, in units of the square, touch
-SAME = 1e-11  # points that follow each other, and are closer, are one
+TOUCHING = 1e-12  # in units of the square: sides of loops that are closer touch
+SAME = 1e-11  # consecutive points that are closer are one
 SMALLEST_WIDTH = 1e-9  # of a loop, in units of the square
-SHORTEST = 1e-12  # of a loop: arcs that share less share their ends only
-MOST_PAIRS = 1_000_000  # of sides that are compared at a time
+SHORTEST = 1e-12  # of a loop: arcs that overlap by less share only their ends
+MOST_PAIRS = 1_000_000  # pairs of sides compared at a time
 
 Points = Float[np.ndarray, "point 2"]
 
@@ -49,7 +49,7 @@ class Arc:
 
     @classmethod
     def from_segment(cls, segment: Segment) -> "Arc":
-        """Take a drawn segment, whose share of the pixel loop becomes one of the length of the curve."""
+        """Convert a drawn segment; its share of the pixel loop is taken as a share of the length of the curve."""
         return cls(segment.curve, segment.start, segment.start + segment.length)
 
     def overlaps(self, other: "Arc") -> bool:
@@ -71,8 +71,8 @@ class Arc:
 class Region:
     """A domain bounded by loops that neither cross nor touch themselves or each other.
 
-    loops     turned so that the domain lies on their right, in the order they were given in
-    trusted   leave them as they are, unchecked: they are known to bound a domain, or touch at corners on purpose
+    loops     the loops in the given order, oriented so that the domain lies on their right
+    trusted   leave them unchecked and as they are: they are known to bound a domain, or touch at corners on purpose
     """
 
     loops: tuple[Curve, ...]
@@ -94,7 +94,7 @@ class Region:
 
     @classmethod
     def from_geometry(cls, geometry: Geometry) -> "Region":
-        """Take a drawn domain or a named shape: loop 0 is its outer curve, loop k its k-th hole."""
+        """Convert a drawn domain or a named shape: loop 0 is its outer curve, loop k its k-th hole."""
         region = cls(geometry.curves)
         for number, loop in enumerate(region.loops):
             if (loop.signed_area > 0) != (number == 0):
@@ -103,7 +103,7 @@ class Region:
 
     @classmethod
     def from_polygons(cls, polygons: Sequence[Any]) -> "Region":
-        """Take polygons [point, 2] in any order and direction; one inside an odd number of others is a hole."""
+        """Convert polygons [point, 2] in any order and direction; one inside an odd number of others is a hole."""
         loops = [checks.as_float("A polygon", checks.real_numbers("A polygon", points)) for points in polygons]
         for points in loops:
             if points.ndim != 2 or points.shape[1] != 2:
@@ -112,14 +112,14 @@ class Region:
 
     @classmethod
     def from_mask(cls, mask: Bool[np.ndarray, "height width"]) -> "Region":
-        """Take the staircase of a mask: loops along the sides of its pixels, which touch where only corners meet."""
+        """Return the staircase of a mask: loops along the sides of its pixels, which touch where only corners meet."""
         corners, h = np.array(CORNERS), Grid(*mask.shape).h
         walks = trace_sides(mask)  # a side starts at the corner of its number
         return cls(tuple(Curve(h * (walk[:, 1:] + corners[walk[:, 0]])[:, ::-1]) for walk in walks), trusted=True)
 
     @classmethod
     def from_levels(cls, levels: Float[np.ndarray, "height width"], level: float = 0.5) -> "Region":
-        """Take what is brighter than a level in a picture, whose grey pixels place its boundary between pixels."""
+        """Return the area brighter than a level in a picture; its grey values place the boundary between pixels."""
         loops = trace_levels(levels, level)
         if not loops:
             raise DisolError(f"No pixel of the picture exceeds {level:g}, so there is no domain.")
@@ -138,7 +138,7 @@ class Region:
 def arcs_of_pixels(mask: Bool[np.ndarray, "height width"], marked: Bool[np.ndarray, "height width"]) -> tuple[Arc, ...]:
     """Return the arcs of the staircase of a mask that run along the outer sides of its marked pixels.
 
-    A run of several pixels does not end around a corner: pixels that mark one side of a rectangle mark no other.
+    A run of several pixels does not turn a corner at its ends: pixels that mark one side of a rectangle mark no other.
     """
     arcs = []
     for loop, walk in enumerate(trace_sides(mask)):
@@ -161,9 +161,9 @@ def arcs_of_pixels(mask: Bool[np.ndarray, "height width"], marked: Bool[np.ndarr
 
 
 def _without_corners(run: Int[np.ndarray, "side 3"]) -> tuple[int, int]:
-    """Return the first side of a run, given by direction and pixel, and that after its last, without its corners.
+    """Return the first side of a run, given by direction and pixel, and the side after its last, without its corners.
 
-    What the pixels at its ends have on other sides than the one towards the rest of the run is left out.
+    Of the pixels at its ends, only sides in the direction of the adjacent part of the run are kept.
     """
     pixels = (run[1:, 1:] != run[:-1, 1:]).any(axis=1)  # where the next pixel begins
     if not pixels.any():
@@ -203,9 +203,9 @@ def winds_around(loop: Curve, points: Points) -> Bool[np.ndarray, " point"]:
 
 
 def find_contact(loops: Sequence[Curve]) -> tuple[int, int, Float[np.ndarray, "2"]] | None:
-    """Find two loops that cross or touch, or one that does so itself, and a point near by.
+    """Find two loops that cross or touch, or one that crosses or touches itself, and a point nearby.
 
-    Only sides that follow each other may touch, at their common point.
+    Only consecutive sides may touch, at their common point.
     """
     starts = np.concatenate([loop.points for loop in loops])
     ends = np.concatenate([next_points(loop.points) for loop in loops])
@@ -216,7 +216,7 @@ def find_contact(loops: Sequence[Curve]) -> tuple[int, int, Float[np.ndarray, "2
     following[last] = last + 1 - sizes
     step = ends - starts
     length = np.hypot(*step.T)
-    # A side that turns back runs along the one before it.
+    # A side that turns back overlaps the one before it.
     after = step[following]
     turns_back = (np.abs(_cross(step, after)) <= TOUCHING * length) & ((step * after).sum(axis=1) < 0)
     if turns_back.any():
@@ -226,14 +226,32 @@ def find_contact(loops: Sequence[Curve]) -> tuple[int, int, Float[np.ndarray, "2
     for one, other in _overlapping(low, high):
         apart = (following[one] == other) | (following[other] == one)
         for mine, its in ((one, other), (other, one)):
-            # Both ends of a side lie on one side of the line through the other.
+            # Apart if both ends of one side lie on the same side of the line through the other.
             first, last = (_cross(step[mine], ends_of[its] - starts[mine]) for ends_of in (starts, ends))
             margin = TOUCHING * length[mine]
             apart |= (np.minimum(first, last) > margin) | (np.maximum(first, last) < -margin)
         if not apart.all():
             pair = np.flatnonzero(~apart)[0]
-            return int(loop[one[pair]]), int(loop[other[pair]]), starts[one[pair]]
+            first, last = one[pair], other[pair]
+            point = _common_point(starts[first], ends[first], starts[last], ends[last])
+            return int(loop[first]), int(loop[last]), point
     return None
+
+
+def _common_point(
+    start: Float[np.ndarray, "2"],
+    end: Float[np.ndarray, "2"],
+    other_start: Float[np.ndarray, "2"],
+    other_end: Float[np.ndarray, "2"],
+) -> Float[np.ndarray, "2"]:
+    """Return a point of a side that lies on another one, which crosses it, touches it, or runs along it."""
+    step, other, between = end - start, other_end - other_start, other_start - start
+    turn = step[0] * other[1] - step[1] * other[0]
+    if abs(turn) > TOUCHING * np.hypot(*step) * np.hypot(*other):
+        along = (between[0] * other[1] - between[1] * other[0]) / turn
+    else:
+        along = (between @ step) / (step @ step)
+    return start + np.clip(along, 0.0, 1.0) * step
 
 
 def _require_apart(loops: Sequence[Curve]) -> None:
@@ -242,7 +260,7 @@ def _require_apart(loops: Sequence[Curve]) -> None:
     if contact is not None:
         one, other, (x, y) = contact
         which = f"Loop {one} crosses or touches itself" if one == other else f"Loops {one} and {other} cross or touch"
-        raise DisolError(f"{which} near x = {x:.4g}, y = {y:.4g}. Keep all loops apart.")
+        raise PlacedError(f"{which} near x = {{x:.4g}}, y = {{y:.4g}}. Keep all loops apart.", float(x), float(y))
 
 
 def _cross(one: Points, other: Points) -> Float[np.ndarray, " point"]:
@@ -250,7 +268,7 @@ def _cross(one: Points, other: Points) -> Float[np.ndarray, " point"]:
 
 
 def _overlapping(low: Points, high: Points) -> Iterator[tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]]:
-    """Yield the pairs of boxes that overlap, some at a time: a sweep along the axis on which fewer do."""
+    """Yield the pairs of overlapping boxes, some at a time: a sweep along the axis with fewer overlaps."""
     sweeps = []
     for axis in (0, 1):
         order = np.argsort(low[:, axis], kind="stable")

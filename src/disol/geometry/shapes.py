@@ -16,7 +16,7 @@ def circle(x: float, y: float, radius: float, vertices: int = 96) -> Polygon:
 
 
 def star(points: int, outer: float, inner: float) -> Polygon:
-    """Return a star around the centre of the square, tips on one radius, notches on another."""
+    """Return a star around the centre of the square, with its tips on one radius and its notches on another."""
     tips = circle(0.5, 0.5, outer, 2 * points)
     notches = circle(0.5, 0.5, inner, 2 * points)
     return np.where((np.arange(2 * points) % 2 == 0)[:, None], tips, notches)
@@ -61,7 +61,7 @@ HOLES: dict[str, tuple[Polygon, ...]] = {
 
 
 def named_shape(name: str, with_hole: bool = False) -> Geometry:
-    """Return a shape of the gallery."""
+    """Return the shape with a name, with its hole if asked."""
     key = name.lower()
     if key not in OUTLINES:
         raise DisolError(f"Unknown shape {name!r}. The shapes are {', '.join(OUTLINES)}; add '+hole' for its hole.")

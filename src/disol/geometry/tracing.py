@@ -1,4 +1,4 @@
-"""Loops around what is bright in a picture, at its own resolution: marching squares between pixel centres."""
+"""Loops around the bright area of a picture, at its own resolution: marching squares between pixel centres."""
 
 import numpy as np
 from jaxtyping import Float
@@ -6,19 +6,19 @@ from jaxtyping import Float
 from disol.geometry.curve import Curve
 from disol.grid import Grid
 
-NEAREST = 1e-6  # share of the way between two pixel centres that a loop stays away from either
+NEAREST = 1e-6  # smallest distance of a loop from a pixel centre, as a share of the way to the next
 
-# Sides of the square between four pixel centres, clockwise from the top: the centres they go from and to, clockwise, as
+# Sides of the square between four pixel centres, clockwise from the top: each from one centre to the next, as
 # (row, column) steps from its top left centre.
 SIDES = (((0, 0), (0, 1)), ((0, 1), (1, 1)), ((1, 1), (1, 0)), ((1, 0), (0, 0)))
 
 
 def trace_levels(levels: Float[np.ndarray, "height width"], level: float = 0.5) -> tuple[Curve, ...]:
-    """Trace where levels, linear between pixel centres, exceed a level; what exceeds it lies on the right of loops.
+    """Trace the boundary of the area where levels, linear between pixel centres, exceed `level`; it lies on the right.
 
     A loop enters a square where, clockwise, a centre inside is followed by one outside, and leaves it where the
-    opposite is so. Of two pairs of opposite centres, the mean of all four says which pair is connected. Beyond its
-    edges the picture is mirrored to the other side of the level, so that loops run along them.
+    opposite holds. If opposite centres agree in pairs, the mean of all four decides which pair is connected. Beyond its
+    edges the picture is reflected to the other side of the level, so that loops run along them.
     """
     height, width = levels.shape
     framed = np.pad(levels - level, 1, mode="edge")
@@ -55,7 +55,7 @@ def _shifted(values: np.ndarray, step: tuple[int, int]) -> np.ndarray:
 
 
 def _numbers(rows: np.ndarray, columns: np.ndarray, sides: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Number the sides of squares, alike where two squares share one: horizontal ones, then vertical ones."""
+    """Number the sides of squares, horizontal ones first; a side shared by two squares has one number."""
     at = rows * shape[1] + columns
     across, down = shape[0] * shape[1], shape[1]
     return np.choose(sides, [at, across + at + 1, at + down, across + at])
@@ -64,7 +64,7 @@ def _numbers(rows: np.ndarray, columns: np.ndarray, sides: np.ndarray, shape: tu
 def _crossings(
     rows: np.ndarray, columns: np.ndarray, sides: np.ndarray, framed: Float[np.ndarray, "rows columns"]
 ) -> Float[np.ndarray, "crossing 2"]:
-    """Return where the level is met on sides of squares, in pixels."""
+    """Return where the level is crossed on sides of squares, in pixels."""
     ends = np.array(SIDES)[sides]  # [crossing, start or stop, row or column]
     place = np.stack([rows, columns], axis=1)[:, None] + ends
     start, stop = (framed[place[:, end, 0], place[:, end, 1]] for end in (0, 1))

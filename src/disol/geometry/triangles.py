@@ -1,22 +1,22 @@
-"""Polygons divided into triangles, by cutting off ears."""
+"""Triangulating polygons by ear clipping."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
-TOUCHING = 1e-9  # of the area of an ear: a vertex no farther outside of it counts as one on its sides
+TOUCHING = 1e-9  # of the area of an ear: a vertex no farther outside counts as on its sides
 
 
 def triangulate(polygon: Float[np.ndarray, "vertex 2"]) -> Int[np.ndarray, "triangle 3"]:
-    """Return triangles, by numbers of vertices, that cover a polygon with ½ ∮ x dy − y dx > 0 once, and run like it."""
+    """Return triangles of vertex numbers that cover a polygon with ½ ∮ x dy − y dx > 0 once, oriented like it."""
     ring = list(range(len(polygon)))
     triangles = []
     while len(ring) > 3:
         middle = next((place for place in range(len(ring)) if _is_ear(polygon, ring, place)), None)
-        if middle is None:  # what is left is as thin as a rounding error
+        if middle is None:  # the rest is as thin as a rounding error
             break
         triangles.append([ring[middle - 1], ring[middle], ring[(middle + 1) % len(ring)]])
         del ring[middle]
-        ring = ring[middle:] + ring[:middle]  # else all triangles would share one vertex, as in a fan
+        ring = ring[middle:] + ring[:middle]  # otherwise all triangles would share one vertex, as in a fan
     if len(ring) == 3:
         triangles.append(ring)
     return np.array([each for each in triangles if _doubled_area(polygon[each]) > 0], dtype=int).reshape(-1, 3)

@@ -1,6 +1,6 @@
 """The equations, one value per PDE.
 
-Names are imported on first use, so that a misspelt one is told before NumPy and SciPy are imported.
+Names are imported on first use, so that a misspelt one is reported before NumPy and SciPy are imported.
 """
 
 from typing import TYPE_CHECKING

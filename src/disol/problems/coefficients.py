@@ -1,8 +1,8 @@
-"""Coefficients of an equation that change from pixel to pixel: read, checked, and put on a grid.
+"""Spatially varying coefficients of an equation: read, checked, and put on a grid.
 
 A coefficient is constant on a pixel. It is known on the pixels of the domain, whose centres lie in it; elements that
-the true boundary cuts off other pixels take the value of the nearest of these. A function is evaluated at pixel
-centres, of the pixels next to the domain, too.
+the true boundary cuts from other pixels take the value of the nearest of these. A function is evaluated at pixel
+centres, also of the pixels next to the domain, unless it has no value there that the equation allows.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,25 +19,25 @@ from disol.fields import read_expression
 from disol.grid import Grid
 
 Mask = Bool[np.ndarray, "height width"]
-# A number, an array or a function: [height, width], of a velocity [2, height, width], of a tensor [2, 2] or
+# A number, an array or a function: [height, width]; for a velocity [2, height, width]; for a tensor [2, 2] or
 # [2, 2, height, width].
 Given = Any
-ROUNDING = 1e-12  # relative difference of entries of a tensor that is taken for symmetric
+ROUNDING = 1e-12  # relative difference up to which the entries of a tensor count as symmetric
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """What a coefficient may be.
+    """The shapes and values that a coefficient may have.
 
-    axes    in front of those of pixels: none of a number, (2,) of a vector, (2, 2) of a tensor; the first that fits
-    least   "positive" numbers (of a tensor: positive definite), not "negative" ones, "ratio" of Poisson, or any
+    axes    axes before the pixel axes: () for a number, (2,) for a vector, (2, 2) for a tensor; the first that fits
+    least   range of values: "positive" (for a tensor: positive definite), "not negative", "ratio" (Poisson's), or "any"
     """
 
     axes: tuple[tuple[int, ...], ...] = ((),)
     least: Literal["positive", "not negative", "ratio", "any"] = "positive"
 
     def check(self, name: str, value: Given, domain: Mask) -> Given:
-        """Read what a user gave for one case, or say what is wrong with it; functions stay functions."""
+        """Read and check the user's data for one case; functions stay functions."""
         if callable(value):
             self.on(name, value, domain)
             return value
@@ -46,6 +46,8 @@ class Coefficient:
             self._require_range(name, array)
             return array
         if not any(array.shape == (*axes, *domain.shape) for axes in self.axes):
+            if self.axes == ((2,),) and array.ndim < 2:
+                raise DisolError(f"{name} must be two numbers, (along x, along y), got {shown(value)}.")
             shapes = " or ".join(str([*axes, *domain.shape]) for axes in self.axes)
             raise DisolError(
                 f"{name} must have one value per pixel, shape {shapes}, or be a function of x and y, "
@@ -57,14 +59,17 @@ class Coefficient:
     def on(
         self, name: str, value: Given, domain: Mask, refinement: int = 1, finer: Mask | None = None
     ) -> Float[np.ndarray, "..."]:
-        """Put a checked value on the grid of its domain, or on a finer one, of whose mask functions are asked.
+        """Put a checked value on the grid of its domain, or on a finer grid, with mask `finer` for functions.
 
-        Pixel axes come last; what is the same everywhere has none.
+        Pixel axes come last; a constant has none.
         """
         if callable(value):
             mask = domain if finer is None else finer
-            near = with_neighbours(mask)
-            samples = self._sample(name, value, Grid(*mask.shape), near)
+            near, grid = with_neighbours(mask), Grid(*mask.shape)
+            try:
+                samples = self._sample(name, value, grid, near)
+            except DisolError:  # a function may be wrong beside the domain, where it means nothing
+                near, samples = mask, self._sample(name, value, grid, mask)
             values = np.zeros((*samples.shape[:-1], *mask.shape))
             values[..., near] = samples
             return values[(..., *nearest(near))]
@@ -75,7 +80,7 @@ class Coefficient:
         return filled.repeat(refinement, axis=-2).repeat(refinement, axis=-1)
 
     def _sample(self, name: str, function: Callable[..., Any], grid: Grid, where: Mask) -> Float[np.ndarray, "..."]:
-        """Evaluate a function at the centres of some pixels, which are the last axis."""
+        """Evaluate a function at the centres of some pixels; the last axis is that of the pixels."""
         x, y = (np.broadcast_to(axis, where.shape)[where] for axis in grid.pixel_centres())
 
         def spread(values: Any) -> np.ndarray:
@@ -101,7 +106,7 @@ class Coefficient:
         return values
 
     def _require_range(self, name: str, values: Float[np.ndarray, "..."]) -> None:
-        """Require values that the equation allows, of tensors that they are symmetric and positive definite."""
+        """Require values that the equation allows; tensors must be symmetric and positive definite."""
         if values.shape[:2] == (2, 2) and (2, 2) in self.axes:
             size = np.abs(values).max(axis=(0, 1))
             if (np.abs(values[0, 1] - values[1, 0]) > ROUNDING * size).any():
@@ -119,12 +124,12 @@ class Coefficient:
 
 
 def with_neighbours(mask: Mask) -> Mask:
-    """Mark the pixels of a mask and those next to them, at whose centres functions are evaluated, row by row."""
+    """Mark the pixels of a mask and their neighbours; functions are evaluated at their centres, row by row."""
     return scipy.ndimage.binary_dilation(mask, np.ones((3, 3), dtype=bool))
 
 
 def nearest(known: Mask) -> Int[np.ndarray, "2 height width"]:
-    """Return row and column of the nearest known pixel to each one; of a known one its own."""
+    """Return row and column of the known pixel nearest to each pixel; for a known pixel its own."""
     return scipy.ndimage.distance_transform_edt(~known, return_distances=False, return_indices=True)
 
 
@@ -136,7 +141,7 @@ def depth(value: Given) -> int:
 
 
 def read_number(value: Given, may_vary: bool) -> Given:
-    """Read a text: a number, numbers with commas between them, or of what may vary a formula; all else stays."""
+    """Read a text as a number, numbers separated by commas, or, if it may vary, a formula; other values stay."""
     if not isinstance(value, str):
         return value
     try:
@@ -149,7 +154,7 @@ def read_number(value: Given, may_vary: bool) -> Given:
 def split(
     known: Mapping[str, Coefficient], parameters: Mapping[str, Any], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split what was given into coefficients, as functions, arrays or numbers that only they can be, and all else."""
+    """Separate coefficients, as functions or arrays or because they are no parameters, from all other data."""
     chosen = {
         name: value
         for name, value in given.items()

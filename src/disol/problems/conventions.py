@@ -1,4 +1,4 @@
-"""The ways a case is discretised: on its true boundary, as the paper's text says, or as its released data were made."""
+"""The ways to discretise a case: on its true boundary, as the paper's text says, or as its released data were made."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,14 +6,14 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Conventions:
-    """Rules of discretisation that have a name.
+    """A named set of discretisation rules.
 
-    nodal_source          a problem without advection is loaded by f(node) instead of ∫ f N
+    nodal_source          without advection, the load is f(node) instead of ∫ f N
     streamline_upwind     advection by SUPG instead of Galerkin
-    plane                 which plane elasticity is
+    plane                 plane strain or plane stress
     force_per_length      a boundary force is the channel value times h, so that it does not grow with resolution
     component_patterns    vector fields are scaled per component to [0, 1] instead of jointly to [-1, 1]
-    true_boundary         elements end at the boundary itself, not at that of pixels; τ of SUPG is that of each pixel
+    true_boundary         elements end at the boundary itself, not at pixel edges; τ of SUPG is computed for each pixel
     """
 
     name: str

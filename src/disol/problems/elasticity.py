@@ -1,6 +1,6 @@
 """Linear elasticity: two displacement components, driven by forces on the boundary."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -17,22 +17,22 @@ from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Mask, Problem, Terms
 
-LARGEST_RATIO = 0.45  # of Poisson, before bilinear elements lock notably
-THINNEST = 4  # pixels of a wall that bends nearly as it should
+LARGEST_RATIO = 0.45  # Poisson's ratio above which bilinear elements lock notably
+THINNEST = 4  # pixels across a wall that bends nearly as it should
 
 
 @dataclass(frozen=True)
 class ElasticityProblem(Problem):
     """−div σ(U) = F, σ = C : ε(U); U_x = 0 on fix_x pixels, U_y = 0 on fix_y pixels, forces on loaded pixels.
 
-    A pixel holds nodes of two rows and two columns, so one fix_x and one fix_y pixel on each part of the domain rule
+    A pixel holds nodes in two rows and two columns, so one fix_x and one fix_y pixel on each part of the domain rule
     out every rigid motion.
 
     young           E
     poisson_ratio   ν
 
-    On the true boundary both may change from pixel to pixel, there may be a body force F, per area, 0 unless given, and
-    the plane may be one of strain or of stress.
+    On the true boundary both may vary in space, there may be a body force F per area (default 0), and either plane
+    strain or plane stress can be chosen.
     """
 
     young: float = 1e3
@@ -61,8 +61,12 @@ class ElasticityProblem(Problem):
         young, ratio = (coefficients.get(name, getattr(self, name)) for name in ("young", "poisson_ratio"))
         return Form(elastic(young, ratio, conventions.plane))
 
+    def equation_with(self, coefficients: Collection[str]) -> str:
+        """−div σ(U) = F, σ·n = t."""
+        return self.equation.replace("= 0", "= F") if "body_force" in coefficients else self.equation
+
     def is_multiple_of(self, other: Problem) -> bool:
-        """Tell whether ν is the same."""
+        """Tell whether ν is the same: E only scales the operator."""
         return isinstance(other, ElasticityProblem) and self == replace(other, young=self.young)
 
     def sources(self, terms: Terms, coefficients: Terms) -> list[ComponentSource]:
@@ -75,7 +79,7 @@ class ElasticityProblem(Problem):
         return coefficients.get("poisson_ratio", self.poisson_ratio) if conventions.plane == "strain" else 0.0
 
     def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
-        """Say where bilinear elements lock: thin walls bend too little, and so does what keeps its volume."""
+        """Warn where bilinear elements lock: in thin walls, which bend too little, and if nearly incompressible."""
         ratio = float(np.max(coefficients.get("poisson_ratio", self.poisson_ratio)))
         if ratio > LARGEST_RATIO:
             yield (
@@ -86,7 +90,7 @@ class ElasticityProblem(Problem):
         if pixels:
             yield (
                 f"{pixels} pixels of the domain are in walls thinner than {THINNEST} pixels, which bend too little: a "
-                "cantilever of 1, 2, 3 or 4 pixels by 36, 12, 6 or 4 %. Raise the resolution."
+                "cantilever 1, 2, 3 or 4 pixels thick by 36, 12, 6 or 4 %. Raise the resolution."
             )
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "8 8"]:
@@ -94,7 +98,7 @@ class ElasticityProblem(Problem):
         return forms.elasticity(element, forms.hooke(self.young, self.poisson_ratio, conventions.plane))
 
     def load(self, terms: Terms, conventions: Conventions, element: Element) -> Float[Array, "*batch 2 rows columns"]:
-        """Return the forces on nodes."""
+        """Return the nodal forces."""
         unit = element.h if conventions.force_per_length else 1.0
         forces = [boundary_force(terms[name], unit) for name in ("force_x", "force_y")]
         return namespace_of(forces[0]).stack(forces, axis=-3)

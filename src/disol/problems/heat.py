@@ -1,5 +1,6 @@
-"""Transient heat conduction: one unknown that starts from an initial field and follows a source."""
+"""Transient heat conduction: one unknown, driven by an initial field and a source."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -24,14 +25,14 @@ class HeatProblem(TransientProblem):
 
     time_scale        s, diffusion times per second
     source_strength   g
-    steps_per_frame   steps of time in each frame of 2 s: backward Euler on pixels, SDIRK2 on the true boundary
+    steps_per_frame   time steps in each frame of 2 s: backward Euler on pixels, SDIRK2 on the true boundary
 
-    On the true boundary there may be a conductivity κ, also a symmetric tensor, a density ρ and a capacity c, all of
-    which may change from pixel to pixel. They are 1 unless given.
+    On the true boundary there may be a conductivity κ, also as a symmetric tensor, a density ρ and a capacity c, all of
+    which may vary in space. They are 1 unless given.
 
-    Read literally (s = g = 1 on the unit square) every case is steady after a few seconds; the defaults spread the
-    transient over 50 s and let source and initial field weigh the same at 20 s. Where κ, ρ, c or the size of the grid
-    are given, s and g are 1 unless given too.
+    With s = g = 1 on the unit square, every case would be steady after a few seconds; the defaults spread the transient
+    over 50 s and give source and initial field equal weight at 20 s. If κ, ρ, c or the size of the grid is given, s and
+    g are 1 unless given too.
     """
 
     time_scale: float = 0.01
@@ -65,8 +66,15 @@ class HeatProblem(TransientProblem):
         law = conducting(self.time_scale * coefficients.get("conductivity", 1.0))
         return Form(law, density=coefficients.get("density", 1.0) * coefficients.get("capacity", 1.0))
 
+    def equation_with(self, coefficients: Collection[str]) -> str:
+        """ρ c ∂U/∂t = s (div(κ ∇U) + g f), without the numbers that are one."""
+        stored = "".join(f"{symbol} " for name, symbol in (("density", "ρ"), ("capacity", "c")) if name in coefficients)
+        flux = "div(κ ∇U)" if "conductivity" in coefficients else "ΔU"
+        driven = f"{flux} + {'' if self.source_strength == 1 else 'g '}f"
+        return f"{stored}∂U/∂t = {driven if self.time_scale == 1 else f's ({driven})'}"
+
     def in_units(self) -> "HeatProblem":
-        """ρ c U_t = div(κ ∇U) + f, as it is written."""
+        """ρ c U_t = div(κ ∇U) + f: s = g = 1."""
         return replace(self, time_scale=1.0, source_strength=1.0)
 
     def on_length(self, length: float) -> tuple[Problem, dict[Kind, float]]:

@@ -1,4 +1,4 @@
-"""How a field is split into its pattern, which networks learn, and its amplitude: for arrays and tensors alike."""
+"""Splitting a field into its pattern, which networks learn, and its amplitude, for arrays and tensors alike."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,8 +19,8 @@ class Normalisation:
     "joint"       u = U / a, one amplitude a = max |U| for all components
     "component"   u_c = ½ + ½ U_c / a_c on the domain and 0 outside, an amplitude a_c = max |U_c| for each component
 
-    Fields are [*batch, *time, field, height, width]; one amplitude counts for all times. A field, or component, that is
-    zero has a zero pattern.
+    Fields are [*batch, *time, field, height, width]; all times share one amplitude. A field, or component, that is zero
+    has a zero pattern.
     """
 
     name: Literal["joint", "component"]
@@ -47,7 +47,7 @@ class Normalisation:
         return self._aligned(amplitude, pattern, domain) * self.centred(pattern, domain)
 
     def centred(self, pattern: Fields, domain: Domain) -> Fields:
-        """Return U / a of a pattern: 0 where U is."""
+        """Return U / a of a pattern: 0 where U is 0."""
         return (2 * pattern - 1) * _with_axes(domain, pattern) if self.per_component else pattern
 
     def shifted(self, values: Fields, domain: Domain) -> Fields:
@@ -55,7 +55,7 @@ class Normalisation:
         return (0.5 + 0.5 * values) * _with_axes(domain, values) if self.per_component else values
 
     def _aligned(self, amplitude: Amplitude, fields: Fields, domain: Domain) -> Float[Array, "..."]:
-        """Let amplitudes multiply fields."""
+        """Reshape amplitudes to broadcast against fields."""
         batch = domain.ndim - 2
         between = [1] * (fields.ndim - batch - 3)  # the time axis, if there is one
         own = namespace_of(fields).asarray(amplitude)
@@ -64,7 +64,7 @@ class Normalisation:
 
 
 def _with_axes(domain: Domain, fields: Fields) -> Bool[Array, "..."]:
-    """Let domains multiply fields."""
+    """Reshape domains to broadcast against fields."""
     *batch, height, width = domain.shape
     return domain.reshape(*batch, *[1] * (fields.ndim - domain.ndim), height, width)
 

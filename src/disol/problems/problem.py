@@ -1,7 +1,7 @@
-"""What a problem is: its terms and fields, its weak form, and how a case of it is checked, shown and discretised."""
+"""Problems: their terms and fields, weak forms, and how their cases are checked, encoded and discretised."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,24 +23,24 @@ from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
 from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
 
-# The data of one case by name: masks, forces, sources. Those of a batch are arrays that start with a batch axis, or
-# tuples with a function for each case.
+# The data of one case by name: masks, forces, sources. For a batch, arrays start with a batch axis, and tuples have a
+# function for each case.
 Terms = Mapping[str, Any]
 Mask = Bool[Array, "*batch height width"]
 
-FRAME = 2.0  # seconds between the frames that a transient problem is stored at
-TRAINED_UNTIL = 20.0  # seconds; amplitudes and the time channel are measured against it
+FRAME = 2.0  # seconds between the stored frames of a transient problem
+TRAINED_UNTIL = 20.0  # seconds; amplitudes are taken up to it, and it is 1 in the time channel
 STORED_UNTIL = 50.0
 MOST_STEPS = 100_000
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Which steps a solution takes: all of them, those that are asked for, and those its amplitude is the maximum of.
+    """The time steps of a solution: those to compute, those asked for, and those over which its amplitude is taken.
 
-    steps     after how many steps of time the frames are; None for the one frame of a steady problem
-    asked     places among the steps
-    counted   so many of the first steps
+    steps     numbers of the time steps after which there is a frame; None for the one frame of a steady problem
+    asked     indices into `steps` of the frames asked for
+    counted   number of leading frames over which the amplitude is taken
     """
 
     steps: tuple[int, ...] | None = None
@@ -48,17 +48,17 @@ class Frames:
     counted: int = 1
 
     def pick(self, values: Float[Array, "*batch frame component y x"]) -> Float[Array, "*batch_time component y x"]:
-        """Return the steps asked for; what is steady has no axis of time."""
+        """Return the frames asked for; a steady problem has no time axis."""
         return values[..., self.asked[0] if self.steps is None else list(self.asked), :, :, :]
 
 
 @dataclass(frozen=True)
 class Problem(ABC):
-    """A partial differential equation on changing domains; a new one needs its terms and its weak form.
+    """A partial differential equation on varying domains; a new one defines its terms and its weak form.
 
-    name         how it is asked for
-    equation     with the sign as solved
-    resolution   pixels along a side of the grid it is posed on
+    name         the name that finds it
+    equation     the PDE as text, with the signs as solved
+    resolution   pixels along a side of its own grid
     """
 
     name: str
@@ -67,26 +67,28 @@ class Problem(ABC):
 
     terms: ClassVar[tuple[Term, ...]]
     fields: ClassVar[tuple[str, ...]]
-    # The numbers in the equation, which a case can replace, and how each is read.
+    # The numbers in the equation, which a case can replace, and the function that reads each.
     parameters: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
-    # What may change from pixel to pixel on the true boundary, some of these numbers among it, and what it may be.
+    # What may vary in space on the true boundary, some of these numbers included, and the values it may have.
     coefficients: ClassVar[dict[str, Coefficient]] = {}
-    # The equation is the same at every place, and loads turn and mirror as their kinds say: training then moves cases
-    # over the grid, and turns and mirrors them by the symmetries that the element matrix has.
+    # The equation is the same everywhere, and loads rotate and mirror as their kinds say: training then moves cases
+    # over the grid, and rotates and mirrors them by the symmetries of the element matrix.
     is_homogeneous: ClassVar[bool] = False
-    # Conventions that a case can be discretised by on pixels; and whether it can on its true boundary, by a `form`.
+    # Conventions that a case can be discretised with on pixels, and whether a `form` allows it on the true boundary.
     known_conventions: ClassVar[tuple[str, ...]] = ("paper", "published")
     has_form: ClassVar[bool] = False
-    # Other names that numbers and coefficients go by, and whether the plane of elasticity can be chosen.
+    # Other names of numbers and coefficients, and whether plane strain or plane stress can be chosen.
     aliases: ClassVar[Mapping[str, str]] = {}
     has_plane: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         changes = vars(cls)
-        # The form that it inherits is of another equation.
+        # An inherited form would be that of another equation, and so would its text.
         if {"element_matrix", "load"} & changes.keys() and not {"form", "has_form"} & changes.keys():
             cls.has_form = False
+        if {"element_matrix", "load", "form"} & changes.keys() and "equation_with" not in changes:
+            cls.equation_with = Problem.equation_with  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         for name, read in self.parameters.items():
@@ -106,18 +108,23 @@ class Problem(ABC):
         """Return the load vector b, by node."""
 
     def form(self, conventions: Conventions, coefficients: Terms) -> Form:
-        """Return the equation as elements that are cut at the true boundary take it; needs `has_form`.
+        """Return the equation as a form for elements cut at the true boundary; needs `has_form`.
 
-        Coefficients that change, by name, are arrays whose last axes are pixels.
+        Varying coefficients, by name, are arrays whose last axes are pixels.
         """
         raise NotImplementedError
 
+    def equation_with(self, coefficients: Collection[str]) -> str:
+        """Return the PDE as text with the numbers it has, and with further coefficients by name."""
+        del coefficients
+        return self.equation
+
     def out_of_plane(self, conventions: Conventions, coefficients: Terms) -> Any:
-        """Return σ_zz / (σ_xx + σ_yy), a number or one for each pixel; None if its fields are no displacements."""
+        """Return σ_zz / (σ_xx + σ_yy), a number or one per pixel; None if the fields are not displacements."""
         del conventions, coefficients
 
     def by_own_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Call numbers and coefficients that go by several names by the one they have in the equation."""
+        """Replace other names of numbers and coefficients by those in the equation."""
         read = dict(given)
         for alias, name in self.aliases.items():
             if alias in read and name in read:
@@ -140,33 +147,33 @@ class Problem(ABC):
         return replace(conventions, plane="strain" if plane == "strain" else "stress")
 
     def in_units(self) -> "Problem":
-        """Return it as it is meant where materials or lengths are given: without numbers made for the unit square."""
+        """Return the problem for given materials or lengths: without the numbers chosen for the unit square."""
         return self
 
     def with_step(self, step: Any) -> "Problem":
-        """Return it with a step of time of one's own."""
-        raise DisolError(f"{self.name} has no steps of time, got a time_step of {shown(step)}.")
+        """Return the problem with another time step."""
+        raise DisolError(f"{self.name} has no time steps, got a time_step of {shown(step)}.")
 
     def on_length(self, length: float) -> "tuple[Problem, dict[Kind, float]]":
-        """Return it in coordinates that are L times smaller, and what loads of each kind are multiplied by."""
+        """Return the problem in coordinates L times smaller, and the factors for the loads of each kind."""
         return self, {SOURCE: length**2, FORCE: length}
 
     def is_multiple_of(self, other: "Problem") -> bool:
-        """Tell whether its operator is a multiple of another's, so that patterns are the same."""
+        """Tell whether its operator is a multiple of another problem's, so that patterns are the same."""
         return self == other
 
     @property
     def flux_factor(self) -> float:
-        """What the conormal flux of its form is, of one unit of the flux that a user means."""
+        """The conormal flux of the form per unit of the user's flux."""
         return 1.0
 
     def sources(self, terms: Terms, coefficients: Terms) -> list[ComponentSource]:
-        """Return what drives each component inside the domain: a function, values per pixel, a number, or None."""
+        """Return the source of each component inside the domain: a function, values per pixel, a number, or None."""
         del coefficients
         return [terms.get("source")] if len(self.fields) == 1 else [None] * len(self.fields)
 
     def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
-        """Yield what makes solutions on the true boundary of one domain less accurate than they usually are."""
+        """Yield warnings of what makes solutions on a true boundary less accurate than usual."""
         del domain, coefficients
         yield from ()
 
@@ -182,17 +189,17 @@ class Problem(ABC):
 
     @property
     def step(self) -> float:
-        """Seconds that a load is given for: δ of a transient problem."""
+        """The time step δ of a transient problem, which its load is multiplied by; 1 for a steady one."""
         return 1.0
 
     @property
     def shifts(self) -> tuple[str, ...]:
-        """Factors that lead out of the training distribution."""
+        """Factors that shift cases out of the training distribution."""
         has_fields = any(term.kind.is_load and not term.kind.has_sign for term in self.terms)
         return ("topology", "boundary", *(("source",) if has_fields else ()))
 
     def normalisation(self, conventions: Conventions) -> Normalisation:
-        """Return how its fields are scaled."""
+        """Return how the fields are scaled."""
         return PER_COMPONENT if conventions.component_patterns and len(self.fields) > 1 else JOINT
 
     def term(self, name: str) -> Term:
@@ -200,9 +207,9 @@ class Problem(ABC):
         return next(term for term in self.terms if term.name == name)
 
     def check(self, terms: Terms, held_by_pixels: bool = True) -> dict[str, Any]:
-        """Read the terms that a user gave for one case or for a batch, or say what is wrong with them.
+        """Read and check the user's terms for one case or for a batch.
 
-        held_by_pixels   marked pixels must hold it; else parts of its true boundary may, which its system checks
+        held_by_pixels   marked pixels must hold it; otherwise parts of its true boundary may, which its system checks
         """
         domain = self.terms[0].kind.check("domain", terms["domain"], terms["domain"])
         checked = {"domain": domain}
@@ -217,7 +224,7 @@ class Problem(ABC):
         return checked
 
     def free_nodes(self, terms: Terms) -> Bool[Array, "*batch component rows columns"]:
-        """Mark the unknowns: the nodes of the domain that no support of their component touches; there must be some."""
+        """Mark the unknowns: the nodes of the domain not touched by a support of their component; require some."""
         active = nodes_touching(terms["domain"])
         free = []
         for name in self.fields:
@@ -234,7 +241,7 @@ class Problem(ABC):
         return stacked
 
     def encode(self, terms: Terms, conventions: Conventions) -> Float32[Array, "*batch channel height width"]:
-        """Stack the channels of a network, or say which value is too large for it."""
+        """Stack the channels of a network; raise an error if a value is too large for float32."""
         domain = terms["domain"]
         *batch, height, width = domain.shape
         xp = namespace_of(domain)
@@ -250,7 +257,7 @@ class Problem(ABC):
         return term.kind.encode(terms[term.name], terms["domain"])
 
     def scaling_samples(self, source: Source, domain: Mask, conventions: Conventions) -> Float[Array, "*batch sample"]:
-        """Sample a field where it is scaled to [0, 1]; those of a batch have one value per pixel, 0 elsewhere."""
+        """Sample a field where it is scaled to [0, 1]; for a batch one value per pixel, 0 outside the domain."""
         del conventions
         values = at_pixels(source, domain)
         return values[domain] if domain.ndim == 2 else values.reshape(len(domain), -1)
@@ -264,22 +271,22 @@ class Problem(ABC):
         return System(terms["domain"], settle(matrix), self.free_nodes(terms), load)
 
     def symmetriser(self, grid: Grid) -> Float[np.ndarray, "rows columns"]:
-        """Return ρ at the nodes for which ρ A is symmetric, but for the error of the discretisation: 1 if A is."""
+        """Return ρ at the nodes such that ρ A is symmetric up to the discretisation error: 1 if A is symmetric."""
         return np.ones((grid.height + 1, grid.width + 1))
 
     def require_steps(self, times: Sequence[float]) -> None:
-        """Require times that the steps of a transient problem meet."""
+        """Require times that are whole numbers of time steps; only transient problems check them."""
         del times
 
     def frames(self, times: Sequence[float] | None) -> Frames:
-        """Return which steps are needed for some times."""
+        """Return the time steps needed for some times."""
         del times
         return Frames()
 
     def frame_inputs(
         self, inputs: Float32[Array, "batch channel height width"], times: Sequence[float] | None
     ) -> Float32[Array, "batch frame channel height width"]:
-        """Return the channels of every frame that is asked for; a steady problem has one."""
+        """Return the channels of every frame asked for; a steady problem has one."""
         del times
         return inputs[:, None]
 
@@ -288,10 +295,10 @@ class Problem(ABC):
 class TransientProblem(Problem):
     """A problem that is stepped in time: on pixels by backward Euler, (M + δ K) uⁿ⁺¹ = M uⁿ + δ b.
 
-    `element_matrix` is that of M + δ K and `load` gives δ b.
+    `element_matrix` is that of M + δ K, and `load` returns δ b.
 
-    steps_per_frame   steps in each frame of 2 s
-    time_step         δ in seconds, of a case of one's own on its true boundary that has no frames
+    steps_per_frame   time steps in each frame of 2 s
+    time_step         δ in seconds, if the user has chosen it, for a case on its true boundary; there are no frames then
     """
 
     steps_per_frame: int = 1
@@ -305,7 +312,7 @@ class TransientProblem(Problem):
         return FRAME / self.steps_per_frame if self.time_step is None else self.time_step
 
     def with_step(self, step: Any) -> "TransientProblem":
-        """Return it with a step of time of one's own."""
+        """Return the problem with another time step."""
         return replace(self, time_step=checks.positive_number("time_step", step))
 
     @property
@@ -319,7 +326,7 @@ class TransientProblem(Problem):
         return tuple(time for time in self.times if time <= TRAINED_UNTIL)
 
     def check(self, terms: Terms, held_by_pixels: bool = True) -> dict[str, Any]:
-        """Read terms; unless times are given, they are those of training."""
+        """Read and check terms; by default, times are those of training."""
         checked = super().check(
             {term.name: self.trained_times for term in self.terms if term.kind is TIMES} | {**terms}, held_by_pixels
         )
@@ -327,7 +334,7 @@ class TransientProblem(Problem):
         return checked
 
     def require_steps(self, times: Sequence[float]) -> None:
-        """Require times that backward Euler meets, and not too late for its steps."""
+        """Require times that are whole numbers of time steps, and not too many of them."""
         steps = np.asarray(times) / self.step
         if steps.max() > MOST_STEPS:
             raise DisolError(
@@ -341,9 +348,9 @@ class TransientProblem(Problem):
             )
 
     def frames(self, times: Sequence[float] | None) -> Frames:
-        """Take all steps up to 20 s, over which the amplitude is taken, and those to the times.
+        """Return all steps up to 20 s, over which the amplitude is taken, and those at the times.
 
-        With a step of one's own it is taken over the times themselves, and the start.
+        With a chosen time step the amplitude is taken over the start and the times themselves.
         """
         asked = [round(time / self.step) for time in times or ()]
         if self.time_step is not None:
@@ -354,7 +361,7 @@ class TransientProblem(Problem):
         return Frames(tuple(steps), tuple(steps.index(step) for step in asked), trained + 1)
 
     def channel(self, term: Term, terms: Terms, conventions: Conventions) -> Any:
-        """Return what a network sees; of the times the first, as a share of 20 s."""
+        """Return what a network sees; for the times, the first one as a share of 20 s."""
         if term.kind is not TIMES:
             return super().channel(term, terms, conventions)
         domain = terms["domain"]
@@ -387,7 +394,7 @@ class TransientProblem(Problem):
 
 @dataclass(frozen=True)
 class Markers:
-    """Boundary segments of one channel; they mark pixels, or give each the same force."""
+    """Boundary segments of one channel: they mark pixels, or load each with the same force."""
 
     segments: tuple[Segment, ...]
     force: float | None = None
@@ -399,6 +406,6 @@ class Markers:
 
 
 def component_of(name: str) -> str | None:
-    """Return the component that the name of a field or channel ends in: "x" of "u_x"."""
+    """Return the component at the end of the name of a field or channel: "x" for "u_x"."""
     base, underscore, axis = name.rpartition("_")
     return axis if underscore and base and axis in ("x", "y") else None

@@ -1,5 +1,6 @@
 """Poisson and advection-diffusion: one unknown, driven by a source."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from disol.problems.coefficients import Coefficient
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Mask, Problem, Terms
 
-STEEPEST = 30.0  # logarithm of the range of ρ; more would leave nothing of most of the domain
+STEEPEST = 30.0  # largest logarithm of the range of ρ; beyond it, most of the domain would have no weight
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,9 @@ class ScalarProblem(Problem):
     """−div(κ ∇U) + v · ∇U + r U = f; U = 0 on supports, κ ∂U/∂n = 0 on every other boundary.
 
     diffusion   κ
-    velocity    v, along columns and along rows
+    velocity    v, along x and along y
 
-    On the true boundary both may change from pixel to pixel, κ may be a symmetric tensor, and there may be a reaction
-    r, at least 0.
+    On the true boundary both may vary in space, κ may be a symmetric tensor, and there may be a reaction r ≥ 0.
     """
 
     diffusion: float = 1.0
@@ -55,6 +55,13 @@ class ScalarProblem(Problem):
         reaction = coefficients.get("reaction", 0.0)
         return Form(law, velocity, reaction, upwind=conventions.streamline_upwind)
 
+    def equation_with(self, coefficients: Collection[str]) -> str:
+        """−div(κ ∇U) + v · ∇U + r U = f, without the terms that are zero."""
+        has_number = self.diffusion != 1 or "κ" in self.equation
+        flux = "−div(κ ∇U)" if "diffusion" in coefficients else "−κ ΔU" if has_number else "−ΔU"
+        advection = " + v · ∇U" if any(self.velocity) or "velocity" in coefficients else ""
+        return f"{flux}{advection}{' + r U' if 'reaction' in coefficients else ''} = f"
+
     def on_length(self, length: float) -> tuple[Problem, dict[Kind, float]]:
         """−div(κ ∇U) + L v · ∇U = L² f."""
         _, factors = super().on_length(length)
@@ -78,7 +85,7 @@ class ScalarProblem(Problem):
         return matrix
 
     def load(self, terms: Terms, conventions: Conventions, element: Element) -> Float[Array, "*batch 1 rows columns"]:
-        """∫ wᵢ f, or f(node i) by the published Poisson convention."""
+        """∫ wᵢ f, or f(node i) in the published convention for Poisson."""
         domain, source = terms["domain"], terms["source"]
         if self._is_loaded_by_node(conventions):
             return nodal_load(domain, source)[..., None, :, :]
@@ -97,7 +104,7 @@ class ScalarProblem(Problem):
         return conventions.nodal_source and not any(self.velocity)
 
     def channel(self, term: Term, terms: Terms, conventions: Conventions) -> Any:
-        """Return what a network sees; a source that counts by node is the mean of the nodes that are not held."""
+        """Return what a network sees; for a nodal source, the mean of f over the nodes of a pixel, 0 at held ones."""
         if term.kind is SOURCE and self._is_loaded_by_node(conventions):
             domain = terms["domain"]
             free = ~nodes_touching(terms["dirichlet"])

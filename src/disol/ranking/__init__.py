@@ -1,4 +1,4 @@
-"""Many variants, solved and put in order by one number of each."""
+"""Many variants, solved and sorted by one number of each."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What variants are ranked by: one number of a solution, by name or as a function."""
+"""Measures to rank variants by: one number of a solution, by name or as a function."""
 
 import math
 from collections.abc import Callable
@@ -25,19 +25,19 @@ def find_temperature(solution: Solution) -> float:
     """Find max |U| of a problem of one unknown."""
     if len(solution.fields) > 1:
         raise DisolError(
-            f"max_temperature is of problems of one unknown, got {solution.problem.name}. Rank by max_displacement."
+            f"max_temperature is for problems with one unknown, got {solution.problem.name}. Rank by max_displacement."
         )
     return find_largest(solution)
 
 
 def find_flux(solution: Solution, part: str) -> float:
-    """Find what flows in through a part of the boundary; of displacements the length of the force on it."""
+    """Find the total flux in through a part of the boundary; for displacements, the size of the force on it."""
     total = solution.total_flux(part)
     return find_extreme(np.linalg.norm(total, axis=-1) if len(solution.fields) > 1 else total)
 
 
 def find_extreme(values: float | Float[np.ndarray, "..."]) -> float:
-    """Find the value of the largest size, with its sign, of those at several times."""
+    """Find the value of largest magnitude, with its sign, among those at several times."""
     each = np.ravel(values)
     return float(each[np.abs(each).argmax()])
 
@@ -53,7 +53,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def find_measure(by: str | Measure) -> Measure:
-    """Return the measure of a name, of flux:PART, or a function itself."""
+    """Return the measure for a name or flux:PART; a function is a measure itself."""
     if callable(by):
         return by
     if isinstance(by, str) and by.startswith(FLUX) and by != FLUX:
@@ -67,7 +67,7 @@ def find_measure(by: str | Measure) -> Measure:
 
 
 def describe_measure(by: str | Measure) -> str:
-    """Name a measure: as it was asked for, or as the function is called."""
+    """Name a measure: as it was asked for, or by the name of the function."""
     return by if isinstance(by, str) else getattr(by, "__name__", type(by).__name__)
 
 

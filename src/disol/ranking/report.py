@@ -1,4 +1,4 @@
-"""A ranking as a table, in a terminal and in a notebook, and as a picture of its ends."""
+"""A ranking as a table, in a terminal and in a notebook, and as a picture of the best and the worst."""
 
 import html
 from dataclasses import replace
@@ -69,7 +69,7 @@ def as_html(ranking: Ranking, most: int) -> str:
 
 
 def plot_ranking(ranking: Ranking, *, managed: bool = True) -> Figure:
-    """Draw what the best and the worst are given, and their solutions in one scale; of times the last.
+    """Draw what the best and the worst are given, and their solutions on one scale, at the last time.
 
     managed   by pyplot, so that notebooks and `plt.show()` show the figure
     """
@@ -84,9 +84,7 @@ def plot_ranking(ranking: Ranking, *, managed: bool = True) -> Figure:
         title = f"{name}: {row.name}\n{ranking.by} {row.value:.4g}"
         drawn += [replace(given_panels(row.case)[0], title=title), solved]
     order = "smallest first" if ranking.ascending else "largest first"
-    heading = (
-        f"{len(ranking.ranked)} cases by {ranking.by}, {order}{GAP}{first.problem.name}{GAP}{first.problem.equation}"
-    )
+    heading = f"{len(ranking.ranked)} cases by {ranking.by}, {order}{GAP}{first.problem.name}{GAP}{first.equation}"
     return draw_panels([drawn], heading, side=SIDE, managed=managed)
 
 
@@ -97,7 +95,7 @@ def _in_one_scale(solutions: list[Solution]) -> list[Panel]:
     if is_vector(solutions[0].case):
         sizes = [np.hypot(*field)[domain] for field, domain in zip(last, domains, strict=True)]
         scale, lengths = values_scale(np.concatenate(sizes)), [each.case.length for each in solutions]
-        # One exaggeration for all, whatever the length of the grid of each.
+        # The same exaggeration for all, whatever the lengths of their grids.
         factor = min(motion_factor(field) * length for field, length in zip(last, lengths, strict=True))
         return [
             deformed_panel("|U|", field, domain, scale, factor / length, length)

@@ -1,4 +1,4 @@
-"""What a ranking found: its rows in order, as a table, a file and a picture."""
+"""The result of a ranking: its rows in order, as a table, a file and a picture."""
 
 import csv
 import warnings
@@ -28,15 +28,15 @@ Variant = Case | Callable[[], Case]
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """One variant and what was found of it.
+    """One variant and its result.
 
-    rank        from 1 on; None of one that failed
-    number      its place among those given, from 0 on
+    rank        counted from 1; None if it failed
+    number      its place among those given, counted from 0
     name        as given, or its number
-    value       what it was ranked by
-    amplitude   max |U|, of several the largest
+    value       of the measure it was ranked by
+    amplitude   max |U|, the largest if there are several
     error       why it failed, in one line
-    notes       what solving it warned of
+    notes       warnings that solving it gave
     """
 
     rank: int | None
@@ -55,7 +55,7 @@ class Ranked:
 
     @cached_property
     def solution(self) -> Solution:
-        """Its exact solution, found again when first asked for, as a ranking keeps none; warnings are in `notes`."""
+        """Its exact solution, solved again when first asked for, as a ranking keeps none; warnings are in `notes`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             return solve_exact(self.case, device="cpu")
@@ -63,9 +63,9 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
-    """Variants in the order of one number of each; those that failed come last.
+    """Variants, sorted by one number of each; those that failed come last.
 
-    by          what they are ranked by
+    by          the measure they are ranked by
     ascending   the smallest value is the best
     rows        one for each variant, the best first
     """
@@ -121,7 +121,7 @@ class Ranking:
         return import_module("disol.ranking.report").as_html(self, MOST_ROWS)
 
     def plot(self) -> "Figure":
-        """Draw the best and the worst in one scale; the figure belongs to pyplot, so that notebooks show it."""
+        """Draw the best and the worst on one scale; the figure belongs to pyplot, so that notebooks show it."""
         return import_module("disol.ranking.report").plot_ranking(self)
 
     def save(self, path: str | Path) -> Path:

@@ -26,7 +26,7 @@ REMEDY = "Pass workers=1, give arrays or formulas, or put the function into a mo
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one variant: its value and amplitude, or an error; and what solving it warned of."""
+    """The outcome of one variant: its value and amplitude, or an error, and the warnings that solving it gave."""
 
     value: float | None = None
     amplitude: float | None = None
@@ -43,17 +43,17 @@ def rank(
     device: str = "auto",
     progress: bool = True,
 ) -> Ranking:
-    """Solve many cases exactly, and put them in the order of one number of each.
+    """Solve many cases exactly, and sort them by one number of each.
 
-    cases       single cases, or a mapping from names to them; a function without arguments that makes one stands for
-                it, so that one that cannot be read is a row of the ranking, too, and none is kept in memory
-    by          "max" (largest |U|; of one unknown also "max_temperature"), "max_displacement" (of vectors),
-                "von_mises" (largest), "compliance", "energy", "flux:PART" (what flows in through a part of the
-                boundary, or the size of the force on it), or a function of a `Solution` that returns a number; of a
-                transient problem the largest of the times asked for
+    cases       single cases, or a mapping from names to them; a function without arguments that makes a case can stand
+                for it, so that one that cannot be read is a row of the ranking, too, and none is kept in memory
+    by          "max" (largest |U|; with one unknown also "max_temperature"), "max_displacement" (of vectors),
+                "von_mises" (largest), "compliance", "energy", "flux:PART" (total flux in through a part of the
+                boundary, or the size of the force on it), or a function of a `Solution` that returns a number; for a
+                transient problem, the largest over the times asked for
     ascending   the smallest value is the best
-    workers     processes, one per core unless given or cases are few; 1 solves in this process. Others need cases and
-                functions that can be pickled, as formulas and functions of modules can and lambdas cannot
+    workers     number of processes: one per core unless given, fewer for few cases; 1 solves in this process. More need
+                cases and functions that can be pickled: formulas and functions in modules can, lambdas cannot
     device      "auto", "cpu", "cuda" or "cuda:NUMBER": a GPU takes cases on pixels, in batches; those on their true
                 boundary are solved on the CPU
     progress    show a bar in a terminal or a notebook
@@ -91,7 +91,7 @@ def rank(
 
 
 def solve_one_by_one(variants: Sequence[Variant], by: str | Measure, workers: int) -> Generator[Outcome, None, None]:
-    """Solve each variant alone, in so many processes with one thread each, or in this one; yield outcomes in order."""
+    """Solve each variant alone, in `workers` processes of one thread each or in this one; yield outcomes in order."""
     if workers <= 1 or len(variants) <= 1:
         for variant in variants:
             yield find_outcome(variant, by)
@@ -102,7 +102,7 @@ def solve_one_by_one(variants: Sequence[Variant], by: str | Measure, workers: in
 
 
 def find_outcome(variant: Variant, by: str | Measure) -> Outcome:
-    """Solve one variant on the CPU and measure it; what is wrong with it is its outcome."""
+    """Solve one variant on the CPU and measure it; an error becomes its outcome."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
@@ -172,7 +172,7 @@ def _read_variants(cases: Mapping[str, Variant] | Iterable[Variant]) -> list[tup
 
 
 def _make(variant: Variant) -> Case:
-    """Return a case, or what the function of a user makes; whatever that raises is wrong with this variant alone."""
+    """Return a case, or what a user's function makes; whatever that raises is the error of this variant alone."""
     if isinstance(variant, Case):
         return variant
     try:
@@ -199,7 +199,7 @@ def _measured(solution: Solution, by: str | Measure) -> Outcome:
 def _put_in_order(
     named: Sequence[tuple[str, Variant]], outcomes: Mapping[int, Outcome], ascending: bool
 ) -> tuple[Ranked, ...]:
-    """Sort variants by value, equal ones and those that failed in the order given."""
+    """Sort variants by value; equal ones, and those that failed, stay in the order given."""
     sign = 1.0 if ascending else -1.0
 
     def key(number: int) -> tuple[bool, float, int]:

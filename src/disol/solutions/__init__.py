@@ -1,6 +1,6 @@
-"""Exact solutions of cases, and what is asked of a solution: values, fluxes, totals, gradients, files.
+"""Exact solutions of cases, and what they provide: values, fluxes, totals, gradients, files.
 
-Names are imported on first use, so that a misspelt one is told before NumPy and SciPy are imported.
+Names are imported on first use, so that a misspelt one is reported before NumPy and SciPy are imported.
 """
 
 from typing import TYPE_CHECKING

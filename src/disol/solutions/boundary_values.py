@@ -1,4 +1,4 @@
-"""What a solution is on the true boundary itself: U, and the flux or stress recovered there from whole pixels."""
+"""Solutions on the true boundary itself: U, and the flux or stress recovered there from whole pixels."""
 
 from dataclasses import dataclass
 
@@ -16,20 +16,21 @@ from disol.solutions.quantities import combine
 
 @dataclass(frozen=True, eq=False)
 class BoundaryValues:
-    """A solution at the middle of every straight piece of the boundary, of which a pixel has one or few.
+    """A solution at the middle of every straight piece of the boundary; a pixel has one or a few.
 
-    loop        the name of its loop: "outer", "hole1", ...
-    x, y        where
-    normal      outward
-    length      of the piece, so that (length * traction).sum(axis=-1) approximates a total
+    loop        name of the loop: "outer", "hole1", ...
+    x, y        position
+    normal      outward unit normal
+    length      length of the piece, so that (length * traction).sum(axis=-1) approximates a total
     value       U
-    traction    κ ∂U/∂n, what flows in; of displacements σ n, the force on the body per length
-    flux        −κ ∇U along x and y; None of displacements
-    stress      σ_xx, σ_yy and σ_xy of displacements, else None
-    von_mises   likewise
+    traction    κ ∂U/∂n, the flux into the domain; for displacements σ n, the force on the body per length
+    flux        −κ ∇U along x and y; None for displacements
+    stress      σ_xx, σ_yy and σ_xy for displacements, else None
+    von_mises   von Mises stress for displacements, else None
 
-    Tractions and stresses are fitted, around each piece, to whole pixels near by: second order where the solution is
-    smooth, and of little use within some pixels of the end of a support. `solution.total_flux` is exact in balance.
+    Tractions and stresses are fitted, around each piece, to nearby whole pixels: second-order accurate where the
+    solution is smooth, but unreliable within a few pixels of the end of a support. `solution.total_flux` balances
+    exactly.
     """
 
     loop: Shaped[np.ndarray, " piece"]
@@ -48,7 +49,7 @@ def recover(case: Case, cut: CutSolution | None) -> BoundaryValues:
     """Recover the values of a solution on its boundary."""
     if cut is None:
         raise DisolError(
-            "Values on the boundary are known for exact solutions on the true boundary. Solve the case with "
+            "Values on the boundary are known for exact solutions on the true boundary only. Solve the case with "
             'conventions="physical".'
         )
     cells, system = cut.system.cells, cut.system

@@ -1,7 +1,7 @@
-"""Gradients of a functional of the exact solution in what its case was given: coefficients, sources, boundary values.
+"""Gradients of a functional of the exact solution in the data of its case: coefficients, sources, boundary values.
 
-The adjoint gives derivatives in what each element has; how that depends on a coefficient is found by central
-differences of the discrete system, all elements at once.
+The adjoint gives derivatives in the coefficients of each element; how these depend on the data is found by central
+differences of the discrete system, for all elements at once.
 """
 
 from collections.abc import Collection
@@ -33,22 +33,22 @@ Pixels = Float[np.ndarray, "height width"]
 
 
 def solve_adjoint(solution: Solution, d_field: ArrayLike, of: Collection[str] | None = None) -> dict[str, Any]:
-    """Return dJ with respect to what a case was given, by name, from dJ/dfield: one solve, Aᵀ λ = dJ/du.
+    """Return dJ with respect to the data of a case, by name, from dJ/dfield: one solve, Aᵀ λ = dJ/du.
 
-    solution   of one case on its true boundary; factors that `solve_exact(..., keep_factors=True)` kept are used, else
-               the case is solved again
-    d_field    dJ/dfield, of the shape of `solution.field`
-    of         names; all that have a gradient unless given
+    solution   solution of one case on its true boundary; factors kept by `solve_exact(..., keep_factors=True)` are
+               used, otherwise the case is solved again
+    d_field    dJ/dfield, with the shape of `solution.field`
+    of         names of the data; by default everything that has a gradient
 
-    Sources, initial fields and forces of a mask have one for each pixel, coefficients are as they were given: numbers,
-    tensors, or one for each pixel. Of a function it is the gradient in what is added to it on each pixel. What was
-    stated by parts of the boundary maps them to derivatives in an added constant, of `convection` to two, in h and in
-    U_out.
+    Gradients in sources, initial fields and forces on a mask have one value per pixel, those in coefficients the shape
+    of the coefficient: a number, a tensor, or one value per pixel. For a function it is the gradient in what is added
+    to it on each pixel. For conditions stated on parts of the boundary, each part is mapped to the derivative in an
+    added constant, for `convection` to two derivatives, in h and in U_out.
     """
     case = solution.case
     if case.boundary == "pixels" or case.is_batch:
         raise DisolError(
-            f'Gradients are of one case on its true boundary, got {case}. Solve one with conventions="physical".'
+            f'Gradients are for one case on its true boundary, got {case}. Solve one with conventions="physical".'
         )
     array = checks.as_float("d_field", checks.real_numbers("d_field", d_field))
     if array.shape != solution.field.shape:
@@ -59,14 +59,15 @@ def solve_adjoint(solution: Solution, d_field: ArrayLike, of: Collection[str] | 
     try:
         asked = known if of is None else [of] if isinstance(of, str) else list(of)
     except TypeError:
-        raise DisolError(f"of must be names, as in ['diffusion'], got {shown(of)}.") from None
+        raise DisolError(f"of must be a list of names, as in ['diffusion'], got {shown(of)}.") from None
+    own = {name: case.problem.aliases.get(name, name) for name in asked if isinstance(name, str)}
     for name in asked:
-        if not isinstance(name, str) or name not in known:
+        if not isinstance(name, str) or own[name] not in known:
             raise DisolError(f"{case.problem.name} has no gradient in {shown(name)} here. It has {', '.join(known)}.")
     system = solution.cut.system if isinstance(solution.cut, CutSolution) else cut_system(case)
     with np.errstate(over="ignore", invalid="ignore"):  # whatever is not finite is refused
         adjoint = _Adjoint(case, system, _sensitivity(case, system, array))
-        found = {name: _find(adjoint, name, array) for name in asked}
+        found = {name: _find(adjoint, own[name], array) for name in asked}
     for name, gradient in found.items():
         values = gradient.values() if isinstance(gradient, dict) else [gradient]
         if not all(np.isfinite(value).all() for value in values):
@@ -75,14 +76,14 @@ def solve_adjoint(solution: Solution, d_field: ArrayLike, of: Collection[str] | 
 
 
 def differentiable_names(case: Case) -> list[str]:
-    """Return the names of what a case has a gradient in."""
+    """Return the names of the data that a case has a gradient in."""
     named = [term.name for term in case.problem.terms if _has_gradient(case, term)]
     known = [name for name in case.problem.coefficients if _coefficient(case, name) is not None]
     return list(dict.fromkeys([*named, *known, *(stated.argument for stated in case.stated)]))
 
 
 def _has_gradient(case: Case, term: Term) -> bool:
-    """Tell whether a term has values: marks, and forces on curves, which segments carry, have none."""
+    """Tell whether a term has values per pixel: masks, and forces on segments of curves, have none."""
     is_stated = any(stated.argument == term.name for stated in case.stated)
     return not is_stated and (term.kind in (SOURCE, INITIAL) or (term.kind is FORCE and case.boundary == "edges"))
 
@@ -109,13 +110,13 @@ def _sensitivity(case: Case, system: CutSystem, d_field: Float[np.ndarray, "..."
 
 
 def _frame_of_start(case: Case, d_field: Float[np.ndarray, "..."]) -> Pixels:
-    """Return what frames at 0 s, which show the initial field itself, add to its gradient."""
+    """Return what frames at 0 s, which are the initial field itself, add to its gradient."""
     starts = [frame for time, frame in zip(case.times or (), d_field, strict=True) if time == 0]
     return np.where(case.domain, sum(starts, np.zeros(d_field.shape[1:]))[0], 0.0)
 
 
 def _find(adjoint: "_Adjoint", name: str, d_field: Float[np.ndarray, "..."]) -> Any:
-    """Return dJ with respect to one thing that a case was given."""
+    """Return dJ with respect to one item of the data of a case."""
     case = adjoint.case
     if any(each.argument == name for each in case.stated):
         return adjoint.of_parts(name)
@@ -137,7 +138,7 @@ class _Adjoint:
 
     @cached_property
     def material(self) -> Material:
-        """Derivatives of J in what each element has."""
+        """Derivatives of J in the coefficients of each element."""
         found = material_gradient(self.system, self.sensitivity)
         if "initial" not in self.case.terms:
             return found
@@ -145,7 +146,7 @@ class _Adjoint:
         return replace(found, density=found.density + (self.sensitivity.initial * loads).sum(axis=(1, 2)))
 
     def changed(self, **changes: Any) -> CutSystem:
-        """Discretise the case with something else in it, on the same elements."""
+        """Discretise the case with some of its data changed, on the same elements."""
         return cut_system(replace(self.case, **changes), cells=self.system.cells)
 
     def on_pixels(self, values: Float[np.ndarray, " element"]) -> Pixels:
@@ -155,7 +156,7 @@ class _Adjoint:
         return np.bincount(row * width + column, values, height * width).reshape(height, width)
 
     def of_coefficient(self, name: str) -> float | Float[np.ndarray, "..."]:
-        """Return dJ with respect to a coefficient, as a number or an array as it is."""
+        """Return dJ with respect to a coefficient, with the shape of the coefficient."""
         kind, given = self.case.problem.coefficients[name], _coefficient(self.case, name)
         values = kind.on(name, given, self.case.domain)
         is_shared = values.shape in kind.axes
@@ -166,7 +167,7 @@ class _Adjoint:
                 gradient[entry] = gradient[entry[::-1]]
                 continue
             step, unit = _step(kind, values), np.zeros(axes)
-            # Of a tensor, which stays symmetric, both entries off the diagonal change, and share the gradient.
+            # In a tensor, which stays symmetric, both off-diagonal entries change, and share the gradient.
             unit[entry] = unit[entry[::-1]] = 1.0
             change = step * (unit if is_shared else unit[..., None, None])
             below, above = values - change, values + change
@@ -182,21 +183,21 @@ class _Adjoint:
         return float(gradient) if gradient.ndim == 0 else gradient
 
     def _like(self, given: Any, values: Float[np.ndarray, "..."]) -> Any:
-        """See values on the grid as the case has them: as an array, or as a function, of the pixels it is asked at."""
+        """Return values on the grid in the form that the case has: an array, or a function that returns them."""
         if not callable(given):
             return values
         asked = values[..., with_neighbours(self.case.domain)]
-        return lambda x, y: asked  # noqa: ARG005  it is asked there alone, in this order
+        return lambda x, y: asked  # noqa: ARG005  it is evaluated only there, in this order
 
     def _by_owner(self, given: Any, values: Float[np.ndarray, " element"]) -> Pixels:
-        """Add up values of elements by the pixels that they take a coefficient from: the nearest with a value."""
+        """Add up values of elements by the pixel that each takes the coefficient from: the nearest one with a value."""
         height, width = self.case.grid.pixels
         numbers = np.arange(height * width, dtype=float).reshape(height, width)
         owner = Coefficient(least="any").on("pixel", self._like(given, numbers), self.case.domain).astype(int)
         return np.bincount(owner.reshape(-1), self.on_pixels(values).reshape(-1), owner.size).reshape(height, width)
 
     def of_source(self, name: str) -> Pixels:
-        """Return dJ with respect to the source on each pixel, which the load is linear in."""
+        """Return dJ with respect to the source on each pixel; the load is linear in it."""
         unit = self.changed(terms={**self.case.terms, name: np.ones(self.case.grid.pixels)})
         return self.on_pixels((element_sources(unit) * self.material.source).sum(axis=1))
 
@@ -220,7 +221,7 @@ class _Adjoint:
         return self.on_pixels(total)
 
     def of_parts(self, name: str) -> dict[str, Any]:
-        """Return dJ with respect to a constant that is added to what is stated, by part; of exchange to h and U_out."""
+        """Return dJ, by part, with respect to a constant added to what is stated; for convection to h and to U_out."""
         stated = [
             replace(each, conditions=tuple(_unit(condition) for condition in each.conditions))
             for each in self.case.stated
@@ -250,7 +251,7 @@ def _unit(condition: Condition) -> Condition:
 
 
 def _step(kind: Coefficient, values: Float[np.ndarray, "..."]) -> Any:
-    """Return steps that stay in the range of a coefficient, one for each pixel, or one for all."""
+    """Return steps of differences within the range of a coefficient, one for each pixel or one for all."""
     is_shared = values.shape in kind.axes
     if kind.least == "ratio":
         return STEP * np.minimum(0.5 - values, 1 + values)

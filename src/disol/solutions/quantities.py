@@ -1,9 +1,9 @@
-"""What follows from a solution point by point: values and gradients, fluxes, strains and stresses.
+"""Quantities derived from a solution point by point: values and gradients, fluxes, strains and stresses.
 
     flux −κ ∇U,   ε = ½ (∇U + ∇Uᵀ),   σ = C : ε
 
-x runs to the right and y downwards, as arrays do. Gradients are per unit of length of the drawing, at pixel centres,
-second order on whole pixels; on pixels that the true boundary cuts they are fitted to whole ones near by.
+x runs to the right and y downwards, as arrays do. Gradients are at pixel centres, per unit of length of the drawing,
+and second-order accurate on whole pixels; on pixels cut by the true boundary they are fitted to nearby whole ones.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from disol.fem.recovery import pixel_gradients
 from disol.geometry.pieces import WHOLE
 from disol.problems.problem import Problem
 
-# What a solution is made of, one for each case and time: on cut elements, or on pixels.
+# The finite element function of one case at one time: on cut elements, or on pixels.
 DiscreteField = CutField | PixelField
 Gradients = Float[np.ndarray, "*frames field 2 height width"]
 Tensors = Float[np.ndarray, "*frames 3 height width"]  # xx, yy, xy
@@ -44,13 +44,13 @@ def gradients(case: Case, fields: Sequence[DiscreteField]) -> Float[np.ndarray, 
 
 
 def require_law(problem: Problem, what: str) -> None:
-    """Require a problem that says what its gradients mean."""
+    """Require a problem with a `form`, which says what its gradients mean."""
     if not problem.has_form:
         raise DisolError(f"{problem.name} has no {what}: the problem has no `form` that says which law it follows.")
 
 
 def law(case: Case, what: str) -> Law:
-    """Return C of σ = C ∇U, one for all pixels or one for each, for something that is asked for."""
+    """Return C of σ = C ∇U, one for all pixels or one per pixel; `what` names the quantity in errors."""
     require_law(case.problem, what)
     return case.problem.form(case.conventions, case.coefficient_values()).law / case.problem.flux_factor
 
@@ -91,7 +91,7 @@ def require_displacements(case: Case, what: str) -> None:
     """Require a problem whose fields are displacements."""
     require_law(case.problem, what)
     if case.problem.out_of_plane(case.conventions, {}) is None:
-        raise DisolError(f"{case.problem.name} has no {what}: its fields are no displacements. Ask for flux.")
+        raise DisolError(f"{case.problem.name} has no {what}: its fields are not displacements. Ask for flux.")
 
 
 def energy_matrix(case: Case) -> Float[np.ndarray, "local local"]:

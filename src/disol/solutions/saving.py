@@ -1,4 +1,4 @@
-"""Solutions as files: `.npz` with all arrays, `.vtu` and `.pvd` for ParaView, `.png`; whole or not at all."""
+"""Solutions as files: `.npz` with all arrays, `.vtu` and `.pvd` for ParaView, `.png`; written atomically."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -25,10 +25,10 @@ def save(
     exact: Solution | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a solution, beside the exact one if it is a prediction, in the format that the ending says.
+    """Write a solution, and beside a prediction the exact one, in the format of the file extension.
 
-    draw   makes its picture
-    more   arrays of an `.npz` file
+    draw   function that draws the picture
+    more   further arrays for an `.npz` file
     """
     target, case = check_target(path, solution.case), solution.case
     ending = target.suffix.lower()
@@ -39,7 +39,7 @@ def save(
         return target
     with written_whole(target) as temporary:
         if ending == ".npz":
-            with temporary.open("wb") as file:  # of a path that does not end in .npz NumPy would make another
+            with temporary.open("wb") as file:  # NumPy would change a path that does not end in .npz
                 np.savez_compressed(file, **solution.arrays(), **(more or {}))
         else:
             mesh = _mesh(solution)
@@ -54,7 +54,7 @@ def save(
 
 
 def check_target(path: str | Path, case: Case) -> Path:
-    """Require a path that the solution of a case can be written to, before there is one."""
+    """Require a path that the solution of a case can be written to, before it is solved."""
     target = as_path("path", path)
     ending = target.suffix.lower()
     if ending not in ENDINGS:
@@ -71,7 +71,7 @@ def check_target(path: str | Path, case: Case) -> Path:
 
 
 def folder_of_series(target: Path) -> Path:
-    """Return where the files of a series go, beside the `.pvd` that lists them."""
+    """Return the folder for the files of a series, beside the `.pvd` that lists them."""
     return target.with_suffix("")
 
 
@@ -102,7 +102,7 @@ def _mesh(solution: Solution) -> vtk.Mesh:
 def point_data(
     solution: Solution, mesh: vtk.Mesh, number: int, exact: Solution | None = None
 ) -> dict[str, Float[np.ndarray, "point ..."]]:
-    """Return the unknowns of one frame; beside the exact ones, if these are given, and the size of the error."""
+    """Return the unknowns of one frame and, if the exact solution is given, its values and the absolute errors."""
     fields = solution.fields
     found = dict(zip(fields, mesh.at_points(solution.discrete[number]), strict=True))
     if exact is None:
@@ -131,7 +131,7 @@ def derived_data(solution: Solution, mesh: vtk.Mesh, number: int) -> dict[str, F
 
 
 def given_data(solution: Solution, mesh: vtk.Mesh) -> dict[str, Float[np.ndarray, "cell ..."]]:
-    """Return what the case was given: markers, forces, sources, and coefficients that change from pixel to pixel."""
+    """Return the data of the case: markers, forces, sources, and coefficients that vary from pixel to pixel."""
     case = solution.case
     given = [term for term in case.problem.terms[1:] if term.kind.storage is not None]
     terms = {term.name: mesh.at_cells(case.channel(term.name).astype(float)) for term in given}

@@ -1,4 +1,4 @@
-"""The solution of a case, exact or predicted: what is asked, and what was found."""
+"""The solution of a case, exact or predicted, and everything that can be computed from it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Total(NamedTuple):
-    """What flows in or acts, where, and how much: a number or a force [2]; of a transient problem one for each time."""
+    """A total flux or force: its source, where it acts, and its value, a number or a force [2], with times for each."""
 
     what: str
     where: str
@@ -41,18 +41,18 @@ class Solution:
     The arrays of a batch start with a batch axis; those of a transient problem have a time axis before the fields.
 
     field            physical values per pixel, the mean of the pixel's four nodes; 0 outside the domain
-    amplitude        max |U| (one per component where the conventions scale components separately); of a transient
-                     problem from 0 to 20 s, initial field included, whatever times are asked for; of a prediction at
-                     the times it is of, 0 s and the first frame, for no other is predicted
+    amplitude        max |U| (one per component if the conventions scale components separately); for a transient problem
+                     from 0 to 20 s, initial field included, whatever times are asked for; for its prediction over 0 s,
+                     the first frame and the times asked for, since no others are predicted
     nodes            nodal values of an exact solution, 0 where a node is held or not part of the domain
-    device           where it was found
-    rounding_error   of an exact solution: estimate of the largest error of its nodes, relative to the largest of them
-                     at any time; one for each case of a batch
-    cut              of an exact solution on the true boundary: its system, and its function on cut elements, by time;
-                     one for each case of a batch
+    device           where it was computed
+    rounding_error   of an exact solution: estimate of the largest nodal error, relative to the largest nodal value at
+                     any time; one for each case of a batch
+    cut              of an exact solution on the true boundary: its system, and its function on cut elements at each
+                     time; one for each case of a batch
 
-    What follows from it, `gradient`, `flux`, `stress`, ..., is found when it is asked for. x runs to the right and y
-    downwards. Lengths are those of the case.
+    Derived quantities, `gradient`, `flux`, `stress`, ..., are computed on demand. x runs to the right and y downwards.
+    Lengths are those of the case.
     """
 
     case: Case
@@ -85,7 +85,7 @@ class Solution:
 
     @property
     def normalisation(self) -> Normalisation:
-        """How pattern and amplitude make up the field."""
+        """How the field splits into pattern and amplitude."""
         return self.problem.normalisation(self.case.conventions)
 
     @cached_property
@@ -100,11 +100,11 @@ class Solution:
 
     def __len__(self) -> int:
         if not self.is_batch:
-            raise TypeError("This solution is of one case, not of a batch.")
+            raise TypeError("This is the solution of one case, not of a batch.")
         return len(self.case)
 
     def __bool__(self) -> bool:
-        """A solution counts as true, as other objects do."""
+        """Return True: a solution is never falsy, whatever `len` says."""
         return True
 
     def __getitem__(self, which: int | slice) -> "Solution":
@@ -123,7 +123,7 @@ class Solution:
         )
 
     def to_numpy(self) -> "Solution":
-        """Bring what was found on a device back."""
+        """Return the solution with its arrays copied from the device."""
         amplitude = to_numpy(self.amplitude)
         return replace(
             self,
@@ -143,7 +143,7 @@ class Solution:
 
     @cached_property
     def discrete(self) -> tuple[quantities.DiscreteField, ...]:
-        """The finite element functions, of the times of each case; of a prediction nodes are means of their pixels."""
+        """The finite element functions of each case at each time; nodes of a prediction are means of their pixels."""
         if isinstance(self.cut, tuple):
             return tuple(field for own in self.cut for field in own.fields)
         if self.cut is not None:
@@ -155,7 +155,7 @@ class Solution:
         return tuple(starmap(PixelField, zip(masks, nodes.reshape(-1, *nodes.shape[-3:]), strict=True)))
 
     def _inside(self, axes: int) -> Bool[np.ndarray, "..."]:
-        """Return the domain with so many axes: some of length 1 after that of a batch."""
+        """Return the domain with `axes` axes, inserting axes of length 1 after the batch axis."""
         *batch, height, width = self.domain.shape
         return self.domain.reshape(*batch, *[1] * (axes - self.domain.ndim), height, width)
 
@@ -178,26 +178,26 @@ class Solution:
 
     @property
     def flux(self) -> Float[np.ndarray, "*batch_time 2 height width"]:
-        """−κ ∇U at pixel centres, of one unknown: along x and y."""
+        """−κ ∇U at pixel centres, along x and y, for problems with one unknown."""
         if isinstance(self.cut, tuple):
             return np.stack([own.flux for own in self])
         return quantities.flux(self.case, self.gradient)
 
     @property
     def strain(self) -> Float[np.ndarray, "*batch_time 3 height width"]:
-        """ε_xx, ε_yy and ε_xy at pixel centres, of displacements."""
+        """ε_xx, ε_yy and ε_xy at pixel centres, for displacements."""
         return quantities.strain(self.case, self.gradient)
 
     @property
     def stress(self) -> Float[np.ndarray, "*batch_time 3 height width"]:
-        """σ_xx, σ_yy and σ_xy at pixel centres, of displacements: in plane strain or stress, as the conventions say."""
+        """σ_xx, σ_yy and σ_xy at pixel centres, for displacements, in plane strain or stress by the conventions."""
         if isinstance(self.cut, tuple):
             return np.stack([own.stress for own in self])
         return quantities.stress(self.case, self.gradient)
 
     @property
     def von_mises(self) -> Float[np.ndarray, "*batch_time height width"]:
-        """Von Mises stress at pixel centres; in plane strain σ_zz = ν (σ_xx + σ_yy) counts."""
+        """Von Mises stress at pixel centres; in plane strain it includes σ_zz = ν (σ_xx + σ_yy)."""
         if isinstance(self.cut, tuple):
             return np.stack([own.von_mises for own in self])
         return quantities.von_mises(self.case, self.stress)
@@ -209,7 +209,7 @@ class Solution:
 
     @property
     def max_displacement(self) -> float | Float[np.ndarray, " batch"]:
-        """The largest |U| at pixel centres, of displacements."""
+        """The largest |U| at pixel centres, for displacements."""
         quantities.require_displacements(self.case, "displacement")
         sizes = np.sqrt((self.field**2).sum(axis=-3))
         largest = sizes.reshape(len(self) if self.is_batch else 1, -1).max(axis=1)
@@ -217,26 +217,26 @@ class Solution:
 
     @property
     def compliance(self) -> float | Float[np.ndarray, "*batch_time"]:
-        """The work of loads on the solution: ∫ t · U over the loaded boundary + ∫ f · U; of each time."""
+        """The work of the loads, ∫ t · U over the loaded boundary + ∫ f · U, at each time."""
         return self._each(lambda totals: totals.work())
 
     @property
     def energy(self) -> float | Float[np.ndarray, "*batch_time"]:
-        """½ a(U, U) = ½ ∫ C ∇U : ∇U + r U², the strain energy of elasticity; of each time."""
+        """½ a(U, U) = ½ ∫ C ∇U : ∇U + r U², for elasticity the strain energy, at each time."""
         return self._each(lambda totals: totals.energy())
 
     def total_flux(self, part: str) -> float | Float[np.ndarray, "..."]:
-        """Return what flows in through a part of the boundary, or the force [2] that acts on it; of each time.
+        """Return the total flux into the domain through a part of the boundary, or the force [2] on it, at each time.
 
         part   "left", "outer", "hole1", "outer:0.1-0.35", "near:0.2,0.7", ...: see `disol.geometry.named_parts`
 
-        On the true boundary it is what the discrete problem balances, on pixels the sum of A u − b over the nodes of
-        the pixels along the part.
+        On the true boundary it is the total that balances the discrete problem, on pixels the sum of A u − b over the
+        nodes of the pixels along the part.
         """
         return self._each(lambda totals: totals.through(part))
 
     def reactions(self) -> dict[str, float | Float[np.ndarray, "..."]]:
-        """Return what flows in through each support, or the force it exerts, as "dirichlet on left"."""
+        """Return the total flux in through each support, or the force it exerts, by keys like "dirichlet on left"."""
         self._require_one("Reactions are")
         return {
             f"{each.argument} on {each.part}": self._value(each.values)
@@ -245,9 +245,9 @@ class Solution:
         }
 
     def totals(self) -> list[Total]:
-        """Return what comes from sources and flows through every support and loaded part, and the sum of all of it.
+        """Return the totals of sources and of every support and loaded part of the boundary, and their sum.
 
-        The last row, that sum, is 0 to rounding on the true boundary and on pixels; of a prediction it is an error.
+        The last row, the sum, is 0 to rounding on the true boundary and on pixels; for a prediction it is an error.
         """
         self._require_one("Totals are")
         rows = import_module("disol.solutions.totals").rows(self._totals)
@@ -261,38 +261,38 @@ class Solution:
         if self.case.conventions.true_boundary:
             raise DisolError(
                 "Totals, work and energy of a case on its true boundary are those of its exact solution, one case at a "
-                "time. Ask what solve_exact returns."
+                "time. Use the solution that solve_exact returns."
             )
         return totals.PixelTotals(self.case, self.discrete)
 
     def _each(self, total: Callable[[Any], Float[np.ndarray, "frame *component"]]) -> Any:
-        """Find a total of one case, or of each case of a batch."""
+        """Return a total of one case, or of each case of a batch."""
         if self.is_batch:
             return np.stack([each._each(total) for each in self])
         return self._value(total(self._totals))
 
     def _value(self, values: Float[np.ndarray, "frame *component"]) -> float | Float[np.ndarray, "..."]:
-        """Drop the axes of what there is one of: the time of a steady problem, the component of one unknown."""
+        """Drop axes of length 1: the time axis of a steady problem, the component axis of a single unknown."""
         kept = values[..., 0] if values.ndim == 2 and values.shape[1] == 1 else values
         found = kept if self.times is not None else kept[0]
         return found if np.ndim(found) else float(found)
 
     def _require_one(self, what: str) -> None:
         if self.is_batch:
-            raise DisolError(f"{what} of one case, got a batch of {len(self)}. Ask one of them, as solution[0].")
+            raise DisolError(f"{what} for one case, got a batch of {len(self)}. Use one of them, as in solution[0].")
 
     def estimate_distance(self) -> float:
-        """Estimate how far one case on its true boundary is from the solution of the PDE, relative to it, in L2.
+        """Estimate the relative L2 distance of one case on its true boundary to the solution of the PDE.
 
-        It is solved again on the twice finer grid, which takes some four times as long. Of a mask it is the distance
-        for its staircase.
+        The case is solved again on a grid twice as fine, which takes about four times as long. For a mask, the domain
+        of the PDE is its staircase.
         """
         return import_module("disol.solutions.true_boundary").estimate_distance(self)
 
     def plot(self, what: str | None = None) -> "Figure":
-        """Draw what is given and the solution; the figure belongs to pyplot, so that notebooks show it.
+        """Plot the data of the case and the solution; the figure belongs to pyplot, so that notebooks show it.
 
-        what   draw this instead: "flux", "strain", "stress" or "von_mises"
+        what   plot this instead: "flux", "strain", "stress" or "von_mises"
         """
         return self._draw(managed=True) if what is None else import_module("disol.viz").plot_quantity(self, what)
 
@@ -303,12 +303,12 @@ class Solution:
         return import_module("disol.viz").as_html(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write it as `.npz` (its arrays by name), `.vtu` (for ParaView), `.pvd` (a series of these) or `.png`."""
+        """Save as `.npz` (arrays by name), `.vtu` (for ParaView), `.pvd` (a series of `.vtu` files) or `.png`."""
         return import_module("disol.solutions.saving").save(path, self, partial(self._draw, managed=False))
 
     @property
     def derived(self) -> dict[str, Float[np.ndarray, "..."]]:
-        """What the problem makes of the gradient, by name: flux, or stress and von Mises stress, or nothing."""
+        """What the problem derives from the gradient, by name: flux, or stress and von Mises stress, or nothing."""
         problem = self.problem
         if problem.has_form and len(self.fields) == 1:
             return {"flux": self.flux}
@@ -317,7 +317,7 @@ class Solution:
         return {}
 
     def arrays(self) -> dict[str, Any]:
-        """Return all it holds as arrays by name; texts as arrays of text, no times as an empty array."""
+        """Return everything it holds as arrays by name; texts as string arrays, no times as an empty array."""
         case = self.case
         found = {"field": self.field, "pattern": self.pattern, "amplitude": np.asarray(self.amplitude)}
         nodes = {} if self.nodes is None else {"nodes": self.nodes}
@@ -332,4 +332,8 @@ class Solution:
             "times": np.array(self.times or (), dtype=float),
         }
         derived = {"gradient": self.gradient, **self.derived}
+        if not case.is_batch:  # of pixel centres, in the coordinates of the drawing
+            centres = [axis.reshape(-1) for axis in case.grid.pixel_centres()]
+            points = [case.to_drawing(np.stack([axis, axis], axis=1)) for axis in centres]
+            described |= {name: points[place][:, place] for place, name in enumerate("xy")}
         return described | drawn | found | nodes | derived | case.coefficient_values()

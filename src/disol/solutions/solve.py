@@ -33,12 +33,12 @@ Nodes = Float[Array, "*batch frame component rows columns"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A batch that the CPU has solved before a GPU has launched all its kernels. Measured beside an H200, one case by the
-# CPU and by the GPU: 15 and 31 ms for 2,000 unknowns, 66 and 57 for 8,000; with ten steps of time 119 and 150.
+# Up to this size the CPU has solved a batch before a GPU has launched all its kernels. Measured beside an H200, one
+# case on the CPU and on the GPU: 15 and 31 ms for 2,000 unknowns, 66 and 57 for 8,000; with ten time steps 119 and 150.
 FEW_UNKNOWNS = {"steady": 5_000, "transient": 10_000}
 COEFFICIENTS = {name for name, kind in CaseData.__annotations__.items() if kind == CoefficientLike}
-DEVICES = "/dev/nvidia[0-9]*"  # files of the driver
-COPIES = 8  # of all frames, on the device and on the host: terms, nodes, fields, and what becomes of them
+DEVICES = "/dev/nvidia[0-9]*"  # device files of the driver
+COPIES = 8  # of all frames, on the device and on the host: terms, nodes, fields, and temporaries
 
 
 def solve_exact(
@@ -81,34 +81,35 @@ def solve_exact(
 ) -> Solution:
     """Solve a case, or a batch of them, exactly in the sense of its discrete system.
 
-    problem       a case, a list of cases, or the name of a problem, then with its data by name:
+    problem       a case, a list of cases, or the name of a problem together with its data by name:
                   `domain`, `dirichlet`, `source` (Poisson, advection-diffusion),
                   `domain`, `fix_x`, `fix_y`, `force_x`, `force_y` (elasticity),
-                  `domain`, `dirichlet`, `source`, `initial` and, if not every 2 s up to 20 s, `times` (heat)
-    conventions   "physical" (default): on the true boundary, which of a mask are the outer sides of its pixels, forces
-                  per length; "paper" or "published": on pixels, the default of a problem without a form; a case brings
-                  its own
-    element       "q1", on pixels also "p1"
-    device        "auto": batches on pixels on a GPU if there is one, all else on all cores; "cpu"; and on pixels "cuda"
-                  or "cuda:NUMBER"
-    keep_factors  keep those of one case on its true boundary for `disol.solve_adjoint`: 7 to 30 MB on a 128 grid
-    own           terms and numbers of a problem of one's own
+                  `domain`, `dirichlet`, `source`, `initial` and `times`, by default every 2 s up to 20 s (heat)
+    conventions   "physical" (default): on the true boundary, for a mask the outer sides of its pixels, with forces per
+                  length; "paper" or "published": on pixels, "paper" being the default for a problem without a form; a
+                  case has its own conventions
+    element       "q1"; on pixels also "p1"
+    device        "auto" (default): a GPU, if there is one, for large batches on pixels, otherwise all CPU cores; "cpu";
+                  on pixels also "cuda" or "cuda:NUMBER"
+    keep_factors  keep the factors of one case on its true boundary for `disol.solve_adjoint`: 7 to 30 MB on a 128 grid
+    own           terms and numbers of a problem of your own
 
     Masks and markers are arrays of 0 and 1, [height, width], or [batch, height, width] for a batch. A source is an
     array with one value per pixel, a function f(x, y) of NumPy arrays, x to the right and y downwards, or a list of
-    functions, one for each case; it is used as given. The numbers of the equation can be given too. With "physical"
+    functions, one for each case; it is used as given. The numbers of the equation can be given, too. Under "physical",
     `diffusion`, `velocity`, `reaction` (Poisson, advection-diffusion), `conductivity`, `density`, `capacity` (heat),
-    `young` and `poisson_ratio` may be arrays or functions, the conductivities symmetric tensors [2, 2, height, width].
+    `young` and `poisson_ratio` may be arrays or functions; conductivities may be symmetric tensors [2, 2, height,
+    width].
 
-    Under "physical" supports and forces also map parts of the boundary to numbers, formulas or functions,
-    as dirichlet={"left": 20, "right": "80 + 5*y"} or as text "left=20,right=80+5*y"; `flux` maps them to what flows in,
-    κ ∂U/∂n, and `convection` to (h, U_out), κ ∂U/∂n = h (U_out − U). `dirichlet_values` and the like are values of
-    marked pixels, one per pixel. `size` is the height of the grid in your unit of length, in which x, y, fluxes and
-    results then are; `time_step` is that of heat, in seconds, 2 unless given; `plane` is "strain" or "stress",
-    `body_force` (along x, along y). What is not given is 0 then.
+    Under "physical", supports and forces may also map parts of the boundary to numbers, formulas or functions,
+    as in dirichlet={"left": 20, "right": "80 + 5*y"} or the text "left=20,right=80+5*y"; `flux` maps parts to the flux
+    into the domain, κ ∂U/∂n, and `convection` to (h, U_out), κ ∂U/∂n = h (U_out − U). `dirichlet_values` and the like
+    are the values of marked pixels, one per pixel. `size` is the height of the grid in your unit of length, which x, y,
+    fluxes and results then use; `time_step` is that of heat in seconds, by default 2; `plane` is "strain" or "stress",
+    `body_force` (along x, along y). Data that is not given is then 0.
 
-    Pixels are square and the grid is one unit high. On the true boundary solutions are second-order accurate where they
-    are smooth; on pixels, whose edges the boundary follows, they are first-order accurate against the smooth domain.
+    Pixels are square and the grid is one unit high. On the true boundary, solutions are second-order accurate where
+    they are smooth; on pixels, where the boundary follows pixel edges, first-order with respect to the smooth domain.
     """
     find("element", element, ELEMENTS)
     names = (*CaseData.__annotations__, *own)
@@ -125,14 +126,14 @@ def solve_exact(
 
 
 def _is_on_pixels(problem: str | Problem | Case, conventions: str | Conventions | None) -> bool:
-    """Tell whether a case, which brings its own conventions, or a problem is to be solved on pixels."""
+    """Tell whether a case, which has its own conventions, or a problem is to be solved on pixels."""
     if isinstance(problem, Case):
         return not problem.conventions.true_boundary
     return not find_conventions(conventions, find_problem(problem)).true_boundary
 
 
 def _may_be_batch(problem: object, given: Mapping[str, Any]) -> bool:
-    """Tell whether it is worth looking for a GPU, which may import torch: one case is solved without."""
+    """Tell whether it is worth looking for a GPU, which may import torch: single cases are solved without one."""
     if isinstance(problem, Case) and problem.is_batch:
         return True
     terms = [value for name, value in given.items() if name not in COEFFICIENTS]
@@ -152,7 +153,7 @@ def system(
     find("element", element, ELEMENTS)
     case = as_case(problem, conventions, {**data})
     if case.is_batch:
-        raise DisolError(f"A system is of one case, got a batch of {len(case)}. Pass one of them.")
+        raise DisolError(f"A system is for one case, got a batch of {len(case)}. Pass one of them.")
     if case.conventions.true_boundary:
         _require_q1(element)
         return true_boundary.cut_system(case)
@@ -162,7 +163,7 @@ def system(
 def _require_q1(element: str) -> None:
     if element != "q1":
         raise DisolError(
-            f'Elements that are cut at the true boundary are q1, got {element!r}. Pass conventions="paper".'
+            f'Elements cut at the true boundary are q1, got {element!r}. Pass conventions="paper" for others.'
         )
 
 
@@ -172,7 +173,7 @@ def as_case(
     given: dict[str, Any],
     gpu: Any = None,
 ) -> Case:
-    """Read what was given: a case, several cases, or a user's own data; those of a batch are checked on a GPU."""
+    """Return a case, a batch of cases, or a case from the user's data; data of batches is checked on `gpu`, if any."""
     posed = Case.stack(problem) if isinstance(problem, list | tuple) else problem
     if isinstance(posed, Case) and not given:
         posed.require_conventions(conventions)
@@ -181,7 +182,7 @@ def as_case(
 
 
 def find_gpu(device: str) -> Any:
-    """Return the GPU that "cuda", "cuda:NUMBER" or "auto" stand for; None for a CPU.
+    """Return the GPU that "cuda", "cuda:NUMBER" or "auto" means; None for a CPU.
 
     torch takes seconds to import, so "auto" looks for a driver first.
     """
@@ -206,10 +207,10 @@ def require_cpu(device: str) -> None:
 def solve_case(
     case: Case, gpu: Any = None, element: str = "q1", *, at_any_size: bool = False, keep_factors: bool = False
 ) -> Solution:
-    """Solve a checked case, here or on a GPU; there only batches of a size that is worth it, unless told otherwise."""
+    """Solve a checked case on the CPU, or on the GPU if it is large enough to be faster there or `at_any_size`."""
     if keep_factors and (case.is_batch or not case.conventions.true_boundary):
         raise DisolError(
-            f'Factors are kept of one case on the true boundary only, got {case}. Pass one with conventions="physical".'
+            f'Factors are kept for one case on a true boundary only, got {case}. Pass one with conventions="physical".'
         )
     if case.conventions.true_boundary:
         _require_q1(element)
@@ -234,20 +235,20 @@ def gather(count: int, pieces: Iterable[Mapping[str, Array]]) -> dict[str, np.nd
         for name, values in piece.items():
             if name not in whole:
                 whole[name] = np.empty((count, *values.shape[1:]))
-            # Straight into place: joining pieces later would write everything twice.
+            # Copied straight into place: joining pieces later would write everything twice.
             copy_to_host(values, whole[name][start : start + len(values)])
         start += len(values)
     return whole
 
 
 def is_worth_a_gpu(case: Case) -> bool:
-    """Tell whether a GPU solves a case, or a batch, before a CPU has."""
+    """Tell whether a GPU solves a case, or a batch, faster than a CPU."""
     few = FEW_UNKNOWNS["steady" if case.times is None else "transient"]
     return int(case.domain.sum()) * len(case.problem.fields) > few
 
 
 def cases_at_once(case: Case, gpu: Any) -> int:
-    """Return how many cases fit a GPU and the host; the solver itself cuts them further where its factors do not."""
+    """Return how many cases fit into GPU and host memory; the solver splits them further if its factors do not fit."""
     memory = import_module("disol.solvers.memory")
     frames = case.problem.frames(case.times)
     height, width = case.grid.pixels
@@ -258,7 +259,7 @@ def cases_at_once(case: Case, gpu: Any) -> int:
 
 
 def solve_here(case: Case, element: str = "q1") -> Solution:
-    """Solve by the sparse direct solver, the cases of a batch on all cores."""
+    """Solve with the sparse direct solver, the cases of a batch on all cores."""
     systems, frames = case.system(element), case.problem.frames(case.times)
     if not case.is_batch:
         nodes, error = systems.solve_and_estimate(frames.steps)
@@ -277,7 +278,7 @@ def solve_here(case: Case, element: str = "q1") -> Solution:
 
 
 def solve_true(case: Case, keep_factors: bool = False) -> Solution:
-    """Solve on true boundaries, the cases of a batch on all cores; say where solutions are less accurate than usual."""
+    """Solve on true boundaries, the cases of a batch on all cores; warn if solutions are less accurate than usual."""
     cautions: dict[str, list[int]] = {}
     for number, own in enumerate(case if case.is_batch else (case,), start=case._first):
         for caution in own.problem.cautions(own.domain, true_boundary.coefficients(own)):
@@ -305,7 +306,7 @@ def solve_true(case: Case, keep_factors: bool = False) -> Solution:
 
 
 def solve_there(case: Case, gpu: Any, element: str = "q1") -> Solution:
-    """Solve by the batched direct solver; the solution stays on the GPU."""
+    """Solve with the batched direct solver; the solution stays on the GPU."""
     solve_systems = import_module("disol.solvers").solve_systems
     frames = case.problem.frames(case.times)
     if not case.is_batch:
@@ -325,7 +326,7 @@ def from_nodes(
     frames: Frames,
     domain: Bool[Array, "*batch height width"] | None = None,
 ) -> Solution:
-    """Make the solution of a case from the nodal values of its frames, where these are."""
+    """Make the solution of a case from the nodal values of its frames, on their device."""
     inside = case.domain if domain is None else domain
     field, amplitude = to_fields(case.problem, case.conventions, nodes, frames, inside)
     device = str(nodes.device) if is_tensor(nodes) else "cpu"
@@ -344,9 +345,9 @@ def to_fields(
 
 
 def _in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Call a function on every item, on all cores or as many as OMP_NUM_THREADS says: SuperLU lets others compute."""
+    """Call a function on every item, on all cores or as many as OMP_NUM_THREADS says: SuperLU releases the GIL."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted, _, _ = os.environ.get("OMP_NUM_THREADS", "").partition(",")  # further numbers are those of nested threads
+    wanted, _, _ = os.environ.get("OMP_NUM_THREADS", "").partition(",")  # further numbers are for nested threads
     threads = min(int(wanted) if wanted.strip().isdigit() else cores, len(items))
     if threads <= 1:
         return [function(item) for item in items]

@@ -1,8 +1,8 @@
-"""What flows or acts in all: through parts of the boundary and supports, from sources; work and energy.
+"""Total fluxes and forces: through parts of the boundary and supports, and from sources; work and energy.
 
-On the true boundary totals are those that the discrete problem balances: where values are held Nitsche's flux, given
-fluxes and exchange elsewhere, 0 on free parts. All of them add up to 0, to rounding. On pixels they are sums over
-nodes: A u − b at those that supports hold, and the forces that nodes are given.
+On the true boundary, totals are those that balance the discrete problem: Nitsche's flux where values are held, given
+fluxes and convection elsewhere, 0 on free parts. They add up to 0, to rounding. On pixels they are sums over nodes:
+A u − b at held nodes, and the forces on loaded ones.
 """
 
 from abc import ABC, abstractmethod
@@ -31,13 +31,13 @@ from disol.problems.problem import component_of
 from disol.solutions.quantities import energy_matrix
 from disol.solutions.true_boundary import state
 
-# By time, of which a steady problem has one, and component.
+# By time (one for a steady problem) and component.
 Values = Float[np.ndarray, "frame component"]
 Nodes = Float[np.ndarray, "component rows columns"]
 
 
 class OnBoundary(NamedTuple):
-    """A condition: the argument that gave it, its part of the boundary, whether it holds values, and its totals."""
+    """A condition: the argument that stated it, its part of the boundary, whether it is a support, and its totals."""
 
     argument: str
     part: str
@@ -50,15 +50,15 @@ class Totals(ABC):
 
     @abstractmethod
     def through(self, part: str) -> Values:
-        """Return what flows in through a part of the boundary, or the force on it."""
+        """Return the total flux in through a part of the boundary, or the force on it."""
 
     @abstractmethod
     def conditions(self) -> Iterator[OnBoundary]:
-        """Yield the totals of all that is held and loaded."""
+        """Yield the totals of all held and loaded parts."""
 
     @abstractmethod
     def inside(self) -> Iterator[tuple[str, Values]]:
-        """Yield what comes in without passing the boundary: ∫ f, −∫ v · ∇U, −∫ r U, −∫ ρ U_t."""
+        """Yield the contributions of the interior: ∫ f, −∫ v · ∇U, −∫ r U, −∫ ρ U_t."""
 
     @abstractmethod
     def work(self) -> Float[np.ndarray, " frame"]:
@@ -77,7 +77,7 @@ class CutTotals(Totals):
     cut: CutSolution
 
     def through(self, part: str) -> Values:
-        """Return what flows in through a part of the boundary, or the force on it."""
+        """Return the total flux in through a part of the boundary, or the force on it."""
         system, arcs = self.cut.system, find_part(self.case.region, part, self.case.frame)
         totals = np.zeros((len(self.cut.fields), system.form.components))
         for number, field in enumerate(self.cut.fields):
@@ -86,7 +86,7 @@ class CutTotals(Totals):
         return totals / self.case.problem.flux_factor
 
     def conditions(self) -> Iterator[OnBoundary]:
-        """Yield the totals of all that is held and loaded."""
+        """Yield the totals of all held and loaded parts."""
         system = self.cut.system
         given = iter(system.boundary.conditions)  # in the order of what was stated
         for stated in state(self.case):
@@ -96,7 +96,7 @@ class CutTotals(Totals):
             yield OnBoundary(stated.argument, stated.part, isinstance(own[0], Dirichlet), total)
 
     def inside(self) -> Iterator[tuple[str, Values]]:
-        """Yield what comes in without passing the boundary: ∫ f, −∫ v · ∇U, −∫ r U, −∫ ρ U_t."""
+        """Yield the contributions of the interior: ∫ f, −∫ v · ∇U, −∫ r U, −∫ ρ U_t."""
         for what, values in self._inside():
             yield what, values / self.case.problem.flux_factor
 
@@ -114,7 +114,7 @@ class CutTotals(Totals):
             yield "storage", -np.stack(rates)
 
     def _integrate(self, form: Form) -> Values:
-        """∫ v · ∇u + r u: the matrices of elements, tested by 1."""
+        """∫ v · ∇u + r u: element matrices applied to u and tested with 1."""
         cells = self.cut.system.cells
         tested = element_matrices(cells, form, "stiffness").sum(axis=1)
         return np.stack([np.einsum("ecjd,ejd->c", tested, field.values[cells.nodes]) for field in self.cut.fields])
@@ -131,7 +131,7 @@ class CutTotals(Totals):
 
 @dataclass(frozen=True, eq=False)
 class PixelTotals(Totals):
-    """Totals of one case on pixels; those of fluxes need the step before, so a transient case has none."""
+    """Totals of one case on pixels; total fluxes need the previous time step, so a transient case has none."""
 
     case: Case
     fields: tuple[PixelField, ...]
@@ -144,13 +144,13 @@ class PixelTotals(Totals):
     def _product(self) -> Nodes:
         if self.case.times is not None:
             raise DisolError(
-                "What flows through the boundary is known for transient problems on their true boundary only. Solve "
-                'the case with conventions="physical".'
+                "Fluxes through the boundary are known for transient problems on their true boundary only. Solve the "
+                'case with conventions="physical".'
             )
         return self.fields[0].product(self._system.element_matrix)
 
     def _load_of(self, term: Term | None) -> Nodes:
-        """Return what of the load comes from one force, or from no force."""
+        """Return the part of the load that comes from one force, or from no force."""
         forces = terms_of_kind(self.case.problem.terms, FORCE)
         others = {each.name: np.zeros(self.case.grid.pixels) for each in forces if each is not term}
         load = self.case.problem.load(
@@ -159,13 +159,13 @@ class PixelTotals(Totals):
         return load if term is None else load - self._load_of(None)
 
     def through(self, part: str) -> Values:
-        """Sum A u less the source over the nodes of the pixels along a part."""
+        """Sum A u minus the source over the nodes of the pixels along a part."""
         region = Region.from_mask(self.case.domain)
         at_part = nodes_touching(pixels_along(region, find_part(region, part, self.case.frame), self.case.domain))
         return ((self._product - self._load_of(None)) * at_part).sum(axis=(1, 2))[None]
 
     def conditions(self) -> Iterator[OnBoundary]:
-        """Yield the totals of all that is held and loaded: A u − b of held nodes, and forces of nodes."""
+        """Yield the totals of all held and loaded parts: A u − b of held nodes, and forces on nodes."""
         problem, reaction = self.case.problem, self._product - self._system.load
         axes = [component_of(name) for name in problem.fields]
         for term in problem.terms:
@@ -178,7 +178,7 @@ class PixelTotals(Totals):
                 yield OnBoundary(term.name, "marked pixels", False, self._load_of(term).sum(axis=(1, 2))[None])
 
     def inside(self) -> Iterator[tuple[str, Values]]:
-        """Yield the sum of the source, and that of A u, which advection and reaction leave."""
+        """Yield the sum of the source, and minus that of A u, which is due to advection and reaction."""
         problem, product = self.case.problem, self._product
         source = self._load_of(None)
         if source.any():
@@ -188,7 +188,7 @@ class PixelTotals(Totals):
             yield "advection and reaction", -product.sum(axis=(1, 2))[None]
 
     def work(self) -> Float[np.ndarray, " frame"]:
-        """∫ q · U over the boundary + ∫ f · U, as nodes are loaded."""
+        """∫ q · U over the boundary + ∫ f · U, summed over the loads of nodes."""
         load = self._system.load / self.case.problem.step
         return np.array([(load * field.values).sum() for field in self.fields])
 
@@ -199,7 +199,7 @@ class PixelTotals(Totals):
 
 
 def rows(totals: Totals) -> list[tuple[str, str, Values]]:
-    """Return all totals, what and where, and their sum: 0 to rounding where the discrete problem is solved."""
+    """Return all totals with what and where, and their sum, which is 0 to rounding for an exact solution."""
     found = [(what, "domain", values) for what, values in totals.inside()]
     found += [(each.argument, each.part, each.values) for each in totals.conditions()]
     return [*found, ("balance", "all of these", np.sum([values for _, _, values in found], axis=0))]

@@ -1,7 +1,7 @@
-"""Cases on their true boundary: elements cut at its curves, or at the outer sides of the pixels of a mask.
+"""Solving cases on their true boundary: elements cut at its curves, or at the outer sides of the pixels of a mask.
 
-Conditions sit on arcs: those of a drawn case are its segments, as fractions of the true length of a curve; those of a
-mask run along the outer sides of marked pixels. Forces are tractions, per length. Values at pixels are those at their
+Conditions apply on arcs: for a drawn case these are its segments, as fractions of the true length of a curve; for a
+mask they run along the outer sides of marked pixels. Forces are tractions, per length. Pixel values are those at pixel
 centres.
 """
 
@@ -28,7 +28,7 @@ from disol.solutions.solution import Solution
 
 
 def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -> CutSystem:
-    """Discretise one case on the grid of its pixels, or on one that is so many times finer; it may be cut already."""
+    """Discretise one case on the grid of its pixels, or on one `refinement` times as fine; reuse `cells` if given."""
     region = case.region
     height, width = case.grid.pixels
     grid = Grid(refinement * height, refinement * width)
@@ -39,7 +39,7 @@ def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -
 
 
 def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
-    """Put what changes from pixel to pixel on the grid of a case, or on a finer one; what does not lacks pixel axes."""
+    """Put varying coefficients on the grid of a case, or on a finer one; constant ones have no pixel axes."""
     finer = None
     if refinement > 1 and any(map(callable, case.coefficients.values())):
         finer = case.region.mask(Grid(*(refinement * side for side in case.grid.pixels)))
@@ -50,13 +50,13 @@ def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray,
 
 
 def conditions(case: Case) -> list[Condition]:
-    """Return what is held and what is loaded, on arcs of the region of one case, per length of the grid."""
+    """Return all conditions on arcs of the region of one case, with fluxes per unit of length of the grid."""
     factor = case.frame.length * case.problem.flux_factor
     return [_per_grid_length(condition, factor) for stated in state(case) for condition in stated.conditions]
 
 
 def state(case: Case) -> list[Stated]:
-    """Return all that is held and loaded as if it were stated by parts: that of markers by the ranges of their arcs."""
+    """Return all conditions as if stated on parts of the boundary; the parts of markers are ranges of loops."""
     found, by_part = list(case.stated), {stated.argument for stated in case.stated}
     for term in case.problem.terms:
         if term.name in by_part or term.kind not in (SUPPORT, FORCE):
@@ -72,9 +72,12 @@ def state(case: Case) -> list[Stated]:
 
 
 def _per_grid_length(condition: Condition, factor: float) -> Condition:
-    """Multiply a flux or an exchange, per length of the user, to that of the grid; values stay."""
+    """Convert a flux or a Robin coefficient from the user's unit of length to that of the grid; values stay."""
     if isinstance(condition, Neumann):
-        return replace(condition, flux=times(factor, condition.flux))
+        flux = times(factor, condition.flux)
+        if isinstance(flux, float) and not np.isfinite(flux):
+            raise DisolError("The load overflows in double precision. Use other units.")
+        return replace(condition, flux=flux)
     if isinstance(condition, Robin):
         return replace(condition, coefficient=times(factor, condition.coefficient))
     return condition
@@ -98,7 +101,7 @@ def _arcs(case: Case, term: Term) -> list[tuple[Arc, float]]:
 
 
 def _on_grid(source: Any, grid: Grid) -> Any:
-    """Give every smaller pixel the value of the one it is part of."""
+    """Give every pixel of a finer grid the value of the pixel it is part of."""
     if not isinstance(source, np.ndarray) or source.shape in ((), grid.pixels):
         return source
     refinement = grid.height // source.shape[0]
@@ -106,9 +109,9 @@ def _on_grid(source: Any, grid: Grid) -> Any:
 
 
 def solve_case(case: Case, keep_factors: bool = False) -> Solution:
-    """Solve one case; of a transient one every step up to 20 s, over which its amplitude is taken.
+    """Solve one case; if transient, with every step up to 20 s, over which its amplitude is taken.
 
-    What rounding may have changed is left to the caller.
+    The check of the rounding error is left to the caller.
     """
     system, frames = cut_system(case), case.problem.frames(case.times)
     found = solve_frames(case, system=system)
@@ -122,7 +125,7 @@ def solve_case(case: Case, keep_factors: bool = False) -> Solution:
     asked = [1] if frames.steps is None else [frames.steps[place] for place in frames.asked]
     if 0 in asked:
         found[0] = system.project(case.terms["initial"])
-    # Matrices and factors are computed again should somebody ask for them: many solutions would fill memory with them.
+    # Matrices and factors are recomputed if needed: keeping those of many solutions would fill the memory.
     kept = CutSolution(system if keep_factors else replace(system), tuple(found[step] for step in asked))
     return Solution(case, frames.pick(fields), size, None, "cpu", error, kept)
 
@@ -131,12 +134,13 @@ def solve_case(case: Case, keep_factors: bool = False) -> Solution:
 def solve_frames(case: Case, refinement: int = 1, system: CutSystem | None = None) -> dict[int, CutField]:
     """Return the solution after each step but the 0th, or that of a steady problem; steps are refined like the grid.
 
-    system   of the case on that grid, if it is known
+    system   the system of the case on that grid, if it is known
     """
     steps = case.problem.frames(case.times).steps
     system = cut_system(case, refinement) if system is None else system
     if steps is None:
-        return {1: system.solve_and_estimate()}
+        with case.frame.in_drawing():
+            return {1: system.solve_and_estimate()}
     assert isinstance(case.problem, TransientProblem)
     step = case.problem.step / refinement
     marched = system.march_and_estimate(
@@ -147,9 +151,9 @@ def solve_frames(case: Case, refinement: int = 1, system: CutSystem | None = Non
 
 
 def solve_finer(case: Case, refinement: int) -> dict[int, Float[np.ndarray, "field height width"]]:
-    """Solve on a finer grid; return values at the pixel centres of a case, by the place of each time asked for.
+    """Solve on a finer grid; return values at the pixel centres of a case, by the index of each time asked for.
 
-    The initial field is known, and left out.
+    Times at 0 s are left out, since the initial field is known.
     """
     frames, found = case.problem.frames(case.times), solve_frames(case, refinement)
     report([field.rounding_error for field in found.values()])
@@ -165,16 +169,16 @@ def solve_finer(case: Case, refinement: int) -> dict[int, Float[np.ndarray, "fie
 
 
 def estimate_distance(solution: Solution) -> float:
-    """Estimate ‖u_h − u‖ / ‖u‖ at pixel centres, u the solution of the PDE: 2 ‖u_h − u_h/2‖ / ‖u_h/2‖, of vectors 3.
+    """Estimate ‖u_h − u‖ / ‖u‖ at pixel centres, u the solution of the PDE: 2 ‖u_h − u_h/2‖ / ‖u_h/2‖, for vectors 3.
 
-    u_h/2 is that of the twice finer grid, and of half the step of time. With errors of order h² the difference is ¾ of
-    the distance, where ends of supports leave only order h it is half of it, and displacements, which turn about these
-    ends, converge more slowly still. The domain of a mask is its staircase.
+    u_h/2 is the solution on a grid twice as fine, with half the time step. With errors of order h² the difference is ¾
+    of the distance; where ends of supports reduce the order to h it is half of it; and displacements, which rotate
+    about these ends, converge more slowly still. The domain of a mask is its staircase.
     """
     case = solution.case
     if solution.is_batch:
         raise DisolError(
-            f"The distance to the PDE is estimated for one case, got a batch of {len(case)}. Use one of it."
+            f"The distance to the PDE is estimated for one case, got a batch of {len(case)}. Use one of its cases."
         )
     if case.boundary == "pixels":
         raise DisolError(
@@ -182,7 +186,7 @@ def estimate_distance(solution: Solution) -> float:
             'conventions="physical".'
         )
     coarse = solution.field if case.times is not None else solution.field[None]
-    unit = float(np.abs(solution.field).max()) or 1.0  # squares of very small or large values are no numbers any more
+    unit = float(np.abs(solution.field).max()) or 1.0  # squares of very small or large values would under- or overflow
     differences, sizes = 0.0, 0.0
     for place, there in solve_finer(case, refinement=2).items():
         differences += float((((coarse[place] - there) / unit) ** 2).sum())

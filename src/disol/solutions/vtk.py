@@ -1,14 +1,14 @@
 """Solutions as `.vtu` files, the XML format of unstructured grids that ParaView reads, and `.pvd`, a series of them.
 
-On pixels every pixel of the domain is one square cell. On the true boundary the mesh follows it: whole pixels are
-squares, and what the boundary leaves of others is divided into triangles, for VTK integrates over a polygon as if it
-were a fan around its first point, and does not interpolate linearly in it. Unknowns are values at points, of the domain
-and its boundary alone; all else is cell data.
+On pixels, every pixel of the domain is one square cell. On the true boundary the mesh follows it: whole pixels are
+squares, and the domain's part of cut pixels is divided into triangles, since VTK integrates over a polygon as if it
+were a fan around its first point, and does not interpolate linearly in it. Unknowns are point data, at points of the
+domain and its boundary only; everything else is cell data.
 
 VTK's y axis points upwards, arrays count rows downwards. A drawing whose y points upwards keeps its coordinates; any
-other is mirrored, so that a pixel of row r of the grid lies at y = 1 − (r + ½) h and ParaView shows the picture as it
-is plotted. The y components of vectors and the xy components of tensors change their sign. Two arrays called `u_x` and
-`u_y` become one vector `u`.
+other is mirrored, so that a pixel in row r of the grid lies at y = 1 − (r + ½) h and ParaView shows the picture as
+plotted. The y components of vectors and the xy components of tensors change sign. Two arrays called `u_x` and `u_y`
+become one vector `u`.
 """
 
 import base64
@@ -36,15 +36,15 @@ Arrays = Mapping[str, Float[np.ndarray, "_ ..."]]
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Cells, and what gives the values at their points.
+    """Cells, and what is needed to evaluate fields at their points.
 
-    points     in space
-    corners    numbers of the points of all cells, counter-clockwise, one cell after the other
-    ends       place after the last of each cell among them
-    types      of the cells
-    pixel      row and column of the pixel of each cell; that of a cell outside the mask is the nearest one in it
-    node       row and column of the node of each point; on the true boundary none
-    polygons   on the true boundary: the polygons
+    points     positions in space
+    corners    point numbers of all cells, counter-clockwise, one cell after the other
+    ends       position in `corners` after the last point of each cell
+    types      VTK types of the cells
+    pixel      row and column of the pixel of each cell; for a cell outside the mask, of the nearest pixel in it
+    node       row and column of the node of each point; None on the true boundary
+    polygons   the polygons, on the true boundary
     """
 
     points: Float[np.ndarray, "point 3"]
@@ -56,7 +56,7 @@ class Mesh:
     polygons: Polygons | None = None
 
     def at_points(self, field: DiscreteField) -> Float[np.ndarray, "component point"]:
-        """Evaluate at the points, on the true boundary by the functions of the elements around them."""
+        """Evaluate at the points; on the true boundary with the functions of their elements."""
         if self.polygons is None or not isinstance(field, CutField):
             assert self.node is not None
             return field.values[:, *self.node]
@@ -85,7 +85,7 @@ def pixel_mesh(case: Case) -> Mesh:
 
 
 def cut_mesh(case: Case, cut: CutSolution) -> Mesh:
-    """Return whole pixels, and triangles of what the true boundary leaves of others, as cells."""
+    """Return whole pixels, and triangles in the pixels that the true boundary cuts, as cells."""
     cells = cut.system.cells
     found = cell_polygons(cells, [condition.arc for condition in cut.system.boundary.conditions])
     size = np.diff(found.ends, prepend=0)
@@ -97,14 +97,14 @@ def cut_mesh(case: Case, cut: CutSolution) -> Mesh:
 
 
 def _upright(case: Case, points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 3"]:
-    """Take points of the grid to space, y upwards."""
+    """Map points from the grid to space, with y upwards."""
     x, y = case.to_drawing(points).T
     top, bottom = case.to_drawing(np.array([[0.0, 0.0], [0.0, 1.0]]))[:, 1]
     return np.stack([x, y if bottom < top else top + bottom - y, np.zeros(len(x))], axis=1)
 
 
 def upward_vector(x: Float[np.ndarray, " _"], y: Float[np.ndarray, " _"]) -> Float[np.ndarray, "_ 3"]:
-    """Return vectors of space of components along x and downwards."""
+    """Return vectors in space from components along x and downwards."""
     return np.stack([x, -y, np.zeros_like(x)], axis=1)
 
 
@@ -155,7 +155,7 @@ def write_vtu(path: Path, mesh: Mesh, point_data: Arrays, cell_data: Arrays) -> 
 
 
 def write_pvd(path: Path, files: Mapping[float, str]) -> None:
-    """Write the list of the files of a series, by time."""
+    """Write the list of files of a series, by time."""
     root = ElementTree.Element("VTKFile", type="Collection", version="1.0", byte_order="LittleEndian")
     series = ElementTree.SubElement(root, "Collection")
     for time, file in files.items():

@@ -1,4 +1,4 @@
-"""Trained networks at work: load one, predict patterns, verify it against the exact solution."""
+"""Trained networks in use: load one, predict cases, verify predictions against exact solutions."""
 
 from typing import TYPE_CHECKING
 

@@ -2,8 +2,8 @@
 
 The problems are linear, so the solution of any load is a sum of solutions of such components. Networks were trained on
 sources between 0 and 1 and on forces of ±1; a load of another size is divided by it, and a source that changes sign is
-cut into its positive and its negative part, f = f⁺ − f⁻. Source and initial field of a transient case share one size,
-as they share one solution: what matters to its pattern is how large one is beside the other.
+split into its positive and its negative part, f = f⁺ − f⁻. The source and the initial field of a transient case share
+one size, since they share one solution, whose pattern depends on their ratio.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from disol._arrays import Array, is_tensor, namespace_of, to_numpy
 from disol.cases import Case
 from disol.fields import Field
 
-LEAST_SHARE = 0.05  # a sign of a source that is smaller beside the other one is not worth a prediction of its own
+LEAST_SHARE = 0.05  # of the larger sign of a source: if the other one is smaller, it is not worth its own prediction
 
 
 @dataclass(frozen=True, eq=False)
 class LoadComponents:
-    """What networks are asked instead of the loads of a batch: no load has no component, most have one, some have two.
+    """What networks see instead of the loads of a batch: a zero load has no component, most have one, some have two.
 
     owner    the case of each component, in ascending order
     inputs   its channels
@@ -34,7 +34,7 @@ class LoadComponents:
     inputs: Float32[Tensor, "component channel height width"]
 
     def by_case(self, values: Float[Tensor, "component *shape"], num_cases: int) -> Float[Tensor, "case place *shape"]:
-        """Give the components of each case places of its own, 0 where it has fewer than others."""
+        """Arrange values of components by case, with 0 where a case has fewer components than others."""
         if len(values) == num_cases and bool((self.owner == torch.arange(num_cases, device=self.owner.device)).all()):
             return values[:, None]
         place = torch.arange(len(self.owner), device=self.owner.device) - torch.searchsorted(self.owner, self.owner)
@@ -44,15 +44,15 @@ class LoadComponents:
 
 
 def split_loads(case: Case, device: torch.device) -> LoadComponents:
-    """Cut the loads of one case or of a batch into components, on the device of a network."""
-    if case.is_drawn:  # drawing has scaled the loads already, on the sampling that all resolutions of a case share
+    """Split the loads of one case or of a batch into components, on the device of a network."""
+    if case.is_drawn:  # drawing has scaled the loads already, by samples that all resolutions of a case share
         inputs = case.inputs if case.is_batch else case.inputs[None]
         return LoadComponents(torch.arange(len(inputs), device=device), _on_device(inputs, device))
     placed = case.on(device) if case.is_batch else case
     extremes = _extremes(placed)
     sizes = np.abs(extremes)
     if sizes.max() > np.finfo(np.float32).max:
-        _ = case.inputs  # says which load is too large to be shown to a network
+        _ = case.inputs  # raises an error that says which load is too large for a network
     kept = sizes > LEAST_SHARE * sizes.max(axis=1, keepdims=True)
     owner, side = map(np.ascontiguousarray, np.nonzero(kept))
     size, one_signed = extremes[owner, side], kept.sum(axis=1)[owner] > 1
@@ -67,7 +67,7 @@ def split_loads(case: Case, device: torch.device) -> LoadComponents:
 
 
 def _on_device(inputs: Float32[Array, "*shape"], device: torch.device) -> Float32[Tensor, "*shape"]:
-    """Take channels to the device of a network, unless they are there."""
+    """Move channels to the device of a network, unless they are there."""
     return torch.as_tensor(inputs, device=device)
 
 
@@ -94,7 +94,7 @@ def _scaled(
     size: Float[np.ndarray, " component"],
     one_signed: Bool[np.ndarray, " component"],
 ) -> Case:
-    """Divide the loads of a batch of tensors by their sizes, and keep what is positive of those cut in two."""
+    """Divide the loads of a batch of tensors by their sizes, and keep the positive part of those that are split."""
     is_whole = np.array_equal(owner, np.arange(len(case)))
     which, divisor, cut = (
         torch.from_numpy(values).to(case.domain.device)
@@ -114,7 +114,7 @@ def _scaled(
 
 
 def _scaled_one(case: Case, size: float, one_signed: bool) -> Case:
-    """Divide the loads of one case, which may be functions, by their size."""
+    """Divide the loads of one case, which may be functions, by their common size."""
     terms = dict(case.terms)
     for term in case.problem.terms:
         if term.kind.is_load:

@@ -27,25 +27,25 @@ from disol.problems.table import find
 from disol.surrogate.loading import PRECISIONS
 from disol.surrogate.onnx import INPUT, require, trace_onnx
 
-# A GPU is busy with as many pixels; on a CPU larger batches would only fall out of its caches.
+# So many pixels keep a GPU busy; on a CPU larger batches would only overflow its caches.
 MOST_PIXELS = {"cpu": 2**15, "cuda": 2**22}
 MOST_SHAPES = 64  # to compile in one process; torch gives up after 8 unless told otherwise
-# Launching the kernels of a network takes longer than computing fewer pixels, so they are recorded as a CUDA graph.
-# Graphs keep their memory, so large batches do without.
+# For fewer pixels, launching the kernels takes longer than computing, so they are recorded as a CUDA graph. Graphs keep
+# their memory, so large batches do without.
 MOST_PIXELS_OF_A_GRAPH = 2**20
-# Compiled for as many, Poisson takes 10 % less per pixel than for a quarter; eager torch takes more.
+# Compiled for so many, Poisson takes 10 % less time per pixel than for a quarter of them; eager torch takes more.
 MOST_PIXELS_COMPILED = 2**24
 BYTES_PER_PIXEL = 2**12  # of a GPU's memory, more than the shipped networks need
 
 
 @dataclass(frozen=True, eq=False)
 class Engine(ABC):
-    """A network that is run in one way, on one device.
+    """A way to run a network on one device.
 
-    network      a copy of one's own, in evaluation mode
-    problem      whose channels it sees
+    network      the engine's own copy, in evaluation mode
+    problem      defines the channels it sees
     precision    "float32" or "bfloat16"; predictions are float32 in any case
-    most_cases   found to fit into memory at once, by height and width
+    most_cases   number of cases found to fit into memory at once, by height and width
     """
 
     name: ClassVar[str]
@@ -61,14 +61,14 @@ class Engine(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Get the network ready, or say why it cannot be run so."""
+        """Get the network ready, or raise an error that says why it cannot be run in this way."""
 
     @abstractmethod
     def run(self, cases: Float32[Tensor, "batch channel height width"], at_once: int) -> Float32[Tensor, "batch ..."]:
         """Predict for cases, of which there are at most `at_once`."""
 
     def __call__(self, inputs: Float32[Array, "batch channel height width"]) -> Float32[Array, "batch ..."]:
-        """Predict for a batch of any size, as many cases at once as suit the device: arrays to arrays, else tensors."""
+        """Predict for a batch of any size, in chunks that suit the device; arrays give arrays, tensors give tensors."""
         channels = self.problem.channels
         if inputs.shape[1] != len(channels):
             raise DisolError(f"Expected {len(channels)} channels ({', '.join(channels)}), got {inputs.shape[1]}.")
@@ -81,7 +81,7 @@ class Engine(ABC):
             at_once = self.cases_at_once(len(cases), grid)
             try:
                 chunks = (self.run(chunk, at_once) for chunk in torch.split(cases, at_once))
-                # Predictions for arrays leave the device at once, which may have no room for all of them.
+                # Predictions for arrays leave the device chunk by chunk, as it may have no room for all of them.
                 predictions = [chunk.cpu() if is_array else chunk for chunk in chunks]
             except torch.OutOfMemoryError:
                 if at_once == 1:
@@ -93,7 +93,7 @@ class Engine(ABC):
             else:
                 joined = torch.cat(predictions) if len(predictions) > 1 else predictions[0]
                 return np.ascontiguousarray(joined.numpy()) if is_array else joined
-            torch.cuda.empty_cache()  # here, for an exception being handled keeps its tensors alive
+            torch.cuda.empty_cache()  # here, since an exception being handled keeps its tensors alive
 
     def cases_at_once(self, batch: int, grid: tuple[int, int]) -> int:
         """Return how many cases of a batch to run together."""
@@ -111,14 +111,14 @@ class TorchEngine(Engine):
     name: ClassVar[str] = "torch"
 
     def prepare(self) -> None:
-        """Take the network to the device."""
-        # Stencils are faster on a CPU if the channels of a pixel lie together; on a GPU GroupNorm undoes it each time.
+        """Move the network to the device."""
+        # On a CPU stencils are faster if the channels of a pixel lie together; on a GPU GroupNorm undoes it each time.
         layout = torch.channels_last if self.device.type == "cpu" else torch.contiguous_format
         _move(self.network, self.device, layout)
 
     @torch.inference_mode()
     def run(self, cases: Float32[Tensor, "batch channel height width"], at_once: int) -> Float32[Tensor, "batch ..."]:
-        """Take cases to the device, and predict there."""
+        """Move cases to the device, and predict there."""
         del at_once
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             return self.forward(cases.to(self.device)).float()
@@ -132,9 +132,9 @@ class TorchEngine(Engine):
 class CompiledEngine(TorchEngine):
     """Compiled torch: a wait of seconds to minutes for each new shape, then the fastest for large batches on a GPU.
 
-    Batches are filled up with empty cases to a power of two, so that there are few shapes.
+    Batches are padded with empty cases to a power of two, so that there are few shapes.
 
-    compiled   what runs batches of each shape, in the order of compilation
+    compiled   the compiled network for each shape of batches, in the order of compilation
     """
 
     name: ClassVar[str] = "compiled"
@@ -142,26 +142,26 @@ class CompiledEngine(TorchEngine):
     compiled: dict[tuple[int, ...], Callable[[Tensor], Tensor]] = field(default_factory=dict, repr=False)
 
     def prepare(self) -> None:
-        """Take the network to the device, if it can be compiled there."""
+        """Move the network to the device, if it can be compiled there."""
         _require_compiler(self.device)
         _move(self.network, self.device, torch.channels_last)
 
     def cases_at_once(self, batch: int, grid: tuple[int, int]) -> int:
-        """Return a power of two: of those that are fast and leave the fewest cases to fill up with, the largest."""
+        """Return a power of two: of those that are fast and need the least padding, the largest."""
         most = _power_of_two_within(super().cases_at_once(2 ** (batch - 1).bit_length(), grid))
         fewest = _power_of_two_within(min(most, max(1, super().most_pixels() // (grid[0] * grid[1]))))
         sizes = [2**power for power in range(fewest.bit_length() - 1, most.bit_length())]
         return min(reversed(sizes), key=lambda size: size * math.ceil(batch / size))
 
     def most_pixels(self) -> int:
-        """Return how many pixels a large GPU computes fastest, or a small one may have the memory for."""
+        """Return how many pixels a large GPU computes fastest, or a small one probably has the memory for."""
         if self.device.type == "cpu":
             return super().most_pixels()
         memory = torch.cuda.get_device_properties(self.device).total_memory
         return min(MOST_PIXELS_COMPILED, max(super().most_pixels(), memory // BYTES_PER_PIXEL))
 
     def run(self, cases: Float32[Tensor, "batch channel height width"], at_once: int) -> Float32[Tensor, "batch ..."]:
-        """Predict for a full batch, and forget the cases that fill it up."""
+        """Predict for a padded batch, and drop the padding."""
         missing = at_once - len(cases)
         full = functional.pad(cases, (0, 0, 0, 0, 0, 0, 0, missing)) if missing else cases
         return super().run(full, at_once)[: len(cases)]
@@ -188,13 +188,13 @@ def _power_of_two_within(number: int) -> int:
 
 
 def _move(network: nn.Module, device: torch.device, layout: torch.memory_format) -> None:
-    """Take a network to a device, with its weights in a layout of memory."""
+    """Move a network to a device, with its weights in a memory layout."""
     network.to(device, memory_format=layout)  # type: ignore[call-overload] # unknown to torch's stubs
 
 
 def _compile_for_one_shape(network: nn.Module, device: torch.device, *, recorded: bool) -> Callable[[Tensor], Tensor]:
     """Ask torch to compile a network when it is first called, and to record a CUDA graph if wanted."""
-    # Left to itself, torch thinks so few channels not worth a layout on a GPU, and copies tensors to and fro.
+    # By default torch considers so few channels not worth a layout on a GPU, and copies tensors back and forth.
     options: dict[str, Any] = {"force_layout_optimization": True, "triton.cudagraphs": recorded}
     compiled: Callable[[Tensor], Tensor] = torch.compile(
         network, dynamic=False, options=options if device.type == "cuda" else None
@@ -204,7 +204,7 @@ def _compile_for_one_shape(network: nn.Module, device: torch.device, *, recorded
 
 @contextmanager
 def _quiet_compilation() -> Iterator[None]:
-    """Let torch compile yet another shape, without its advice to users of the compiler."""
+    """Let torch compile further shapes, without the warnings that it has for users of the compiler."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"torch\b")
         warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
@@ -235,7 +235,7 @@ class OnnxEngine(Engine):
     name: ClassVar[str] = "onnx"
 
     def prepare(self) -> None:
-        """Require what it needs."""
+        """Require a CPU, float32 and the packages."""
         if self.device.type != "cpu":
             raise DisolError(
                 f"engine='onnx' runs on a CPU, not on {self.device}. Use device='cpu' or engine='compiled'."

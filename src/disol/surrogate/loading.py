@@ -1,4 +1,4 @@
-"""Loading a surrogate by any handle: a shipped name, the folder of a run, a network of one's own."""
+"""Loading a surrogate by any handle: the name of a shipped model, the folder of a run, your own network."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,17 +27,17 @@ def load(
 ) -> "Surrogate":
     """Load a trained network.
 
-    handle      the name of one that comes with the package (`list_pretrained`), the folder of a run, a network of one's
-                own, or what this function has returned. A `Path` and a text with a separator ("./poisson") are folders;
-                any other text is a name first, and a folder only if no model has that name
-    problem     must be the one it was trained on, if given; a network of one's own needs it
-    model       the class, or an object, of a network of one's own whose weights are in the folder
+    handle      the name of a shipped model (`list_pretrained`), the folder of a run, your own network, or what this
+                function has returned. A `Path` or a string with a separator ("./poisson") is a folder; any other string
+                is a name first, and a folder only if no model has that name
+    problem     must be the one it was trained on, if given; required for your own network
+    model       the class or an instance of your own network, if the folder holds its weights
     device      "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:NUMBER"
-    engine      what runs it: "torch" at once, for any shape; "compiled" by torch.compile, for many predictions of one
-                shape; "onnx" by ONNX Runtime, the fastest on a CPU
-    precision   "float32", or "bfloat16" where torch holds it to be safe, which is slow on most CPUs
+    engine      what runs it: "torch", ready at once, for any shape; "compiled", torch.compile, for many predictions of
+                one shape; "onnx", ONNX Runtime, the fastest on a CPU
+    precision   "float32", or "bfloat16" where torch considers it safe, which is slow on most CPUs
     """
-    # What is wrong is told before torch is imported, which takes seconds, and a wrong name before NumPy is.
+    # Errors are raised before torch is imported, which takes seconds, and those in names even before NumPy is.
     if isinstance(handle, str | Path):
         handle = find_folder(handle)
     from disol._devices import check_device  # noqa: PLC0415

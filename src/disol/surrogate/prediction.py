@@ -1,15 +1,15 @@
-"""Predictions in physical units: what a network gives for a case, sized by the discrete system and not by its solution.
+"""Predictions in physical units: the patterns of a network, sized by the discrete system without solving it.
 
 A network predicts patterns pₛ, one for each component of a load. Their sizes c are those of a Petrov-Galerkin
-projection onto them: of all fields Σ cₜ pₜ the one whose residual is orthogonal to a test function wₛ for each pattern,
+projection onto them: the residual of Σ cₜ pₜ is orthogonal to one test function wₛ for each pattern,
 
     Σₜ (wₛ · A pₜ) cₜ = wₛ · b,
 
-which takes one product with A for each of them. With w = ρ p it would have the least energy error, ρ being the weight
-that makes ρ A symmetric (`Problem.symmetriser`); but errors from pixel to pixel, such as those of bfloat16, make
-p · A p too large and sizes too small. So w is ρ times p smoothed: those errors then all but cancel. A step of a
-transient problem needs the frame before it, so it is sized by its first one, (M + δ K) u¹ = M u⁰ + δ b, and all its
-frames have the same sizes.
+which takes one product with A for each of them. With w = ρ p, where ρ is the weight that makes ρ A symmetric
+(`Problem.symmetriser`), the energy error would be least; but errors that vary from pixel to pixel, such as those
+of bfloat16, make p · A p too large and the sizes too small. So w is ρ times p smoothed, and these errors nearly cancel.
+A step of a transient problem needs the frame before it, so the first step, (M + δ K) u¹ = M u⁰ + δ b, gives the sizes
+of all frames.
 """
 
 import numpy as np
@@ -36,10 +36,10 @@ Shapes = Float[Tensor, "case shape frame field height width"]
 
 
 def is_sized_by_its_system(problem: Problem) -> bool:
-    """Tell whether the sizes of patterns can be projected, and are accurate.
+    """Tell whether the sizes of patterns can be found by projection, and are accurate.
 
-    Those of displacements are several per cent too small, as A weighs the errors of strains, which are larger. A
-    transient problem must be stepped in frames, for networks know no other times.
+    Those of displacements would be several per cent too small, because A measures errors in strains, which are larger.
+    A transient problem must take one time step per frame, since networks know no other times.
     """
     first = problem.frames(problem.times[:1])
     return len(problem.fields) == 1 and (first.steps is None or first.steps[first.asked[0]] == 1)
@@ -47,7 +47,7 @@ def is_sized_by_its_system(problem: Problem) -> bool:
 
 @torch.inference_mode()
 def predict(engine: Engine, case: Case, normalisation: Normalisation) -> Solution:
-    """Predict a checked case, as many cases of a batch at a time as fit the device."""
+    """Predict a checked case; of a batch, as many cases at a time as the device has room for."""
     if not is_sized_by_its_system(case.problem):
         raise DisolError(
             f"The size of {case.problem} is known accurately from its solution only. Use verify, which finds both, or "
@@ -85,10 +85,10 @@ def predict_fields(
 
 
 def predict_shapes(engine: Engine, case: Case, normalisation: Normalisation, times: list[float] | None) -> Shapes:
-    """Run a network on the load components of each case, at some times: fields that lack their sizes.
+    """Run a network on the load components of each case, at some times: fields without their sizes.
 
-    Where the normalisation scales components separately, each of them is a shape of its own. A case without a load, or
-    with fewer components than others of its batch, has shapes that are 0.
+    Where the normalisation scales field components separately, each is a shape of its own. A case without a load, or
+    with fewer load components than others of its batch, has shapes that are 0.
     """
     components, num_cases = split_loads(case, engine.device), len(case) if case.is_batch else 1
     if not len(components.owner):
@@ -114,7 +114,7 @@ def projected_sizes(
     """Return c with Σₜ (wₛ · A pₜ) cₜ = wₛ · b for the patterns p of each case.
 
     weight       ρ at the nodes
-    smoothings   of test functions, from nodes to pixels and back; more than two gain nothing
+    smoothings   of the test functions, from nodes to pixels and back; more than two gain nothing
     """
     device = shapes.device
     operator, load = from_system(system, device)
@@ -127,7 +127,7 @@ def projected_sizes(
     test = means
     for _ in range(smoothings):
         test = node_means(pixel_means(test), domain) * free
-    # Means of means are too smooth, by as much as the pixel means of these nodes miss the pattern.
+    # Averaging from pixels to nodes smooths: add back what the pixel means of the nodes miss of the pattern.
     trial = means + node_means(shapes - pixel_means(means), domain) * free
     test = test * torch.from_numpy(weight).to(device)
     image = operator.apply(trial.movedim(1, -1))

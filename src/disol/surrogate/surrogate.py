@@ -1,4 +1,4 @@
-"""A trained network at work: it predicts patterns, and is verified against exact solutions."""
+"""A trained network in use: it predicts cases, and its predictions are verified against exact solutions."""
 
 import warnings
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from disol.surrogate.verification import Verification, verify
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Surrogate:
-    """A trained network that knows what it was trained on, and what runs it."""
+    """A trained network with the record of what it was trained on, and the engine that runs it."""
 
     checkpoint: Checkpoint
     engine: Engine
@@ -112,47 +112,48 @@ class Surrogate:
         return predicted
 
     def predict(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Solution:
-        """Predict a case, or a user's own data by name as `solve_exact` takes them, in physical units.
+        """Predict a case, or data given by name as for `solve_exact`, in physical units.
 
-        One case or a batch. The equation is the one that the network was trained with, or a multiple of it, as by
-        another κ or Young's modulus. The problems are linear: a source or force of any size is scaled to that of the
-        training cases, and one that changes sign is predicted in two components (`disol.surrogate.components`). Without
-        a load the solution is zero. What a network predicts is sized by the discrete system, which is not solved
-        (`disol.surrogate.prediction`); how wrong the result is tells `verify`. Networks know pixels: of a case on its
-        true boundary they predict the system on the pixels that show it, and the case of the solution says so;
-        `solve_exact` is the accurate answer.
+        It takes one case or a batch; data are on pixels, by the conventions of training, unless `conventions` are
+        given. The equation must be the one that the network was trained with, or a multiple of it, as with another κ or
+        Young's modulus. Since the problems are linear, sources and forces of any size are scaled to that of the
+        training cases, and a source that changes sign is predicted in two components (`disol.surrogate.components`);
+        without a load the solution is zero. Patterns are sized by the discrete system, without solving it
+        (`disol.surrogate.prediction`); `verify` also gives the error. Networks know pixels: a case on its true boundary
+        is predicted on the pixels that show it, as the case of the returned solution says; `solve_exact` is the
+        accurate answer.
         """
         return predict(self.engine, self._read(case, data), self.normalisation)
 
     def verify(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Verification:
-        """Predict what `predict` takes, and solve the same system on pixels exactly beside it: both, and the error."""
+        """Predict what `predict` takes, and solve the same system on pixels exactly: return both, and the error."""
         return verify(self.engine, self._read(case, data), self.normalisation)
 
     def _read(self, case: Case | list[Case] | None, data: CaseData) -> Case:
-        """Read what is asked for, and say where no training case was like it."""
+        """Read what is asked for, and warn where no training case was like it."""
         if self.checkpoint.predicts != "pattern":
             raise DisolError(
-                f"Cases are predicted by networks of patterns, and this one predicts the {self.checkpoint.predicts}."
+                f"Only a network of patterns can predict cases, but this one predicts the {self.checkpoint.predicts}."
             )
         if case is not None and not isinstance(case, Case | list | tuple):
             names = ", ".join(f"{term.name}=..." for term in self.problem.terms)
             raise DisolError(
-                f"A case, several, or data by name are predicted, got {type(case).__name__}. Pass {names}."
+                f"Expected a case, a list of cases or data by name, got {type(case).__name__}. Pass {names}."
             )
         gpu = self.engine.device if self.engine.device.type == "cuda" else None
         given: dict[str, Any] = {**data}
-        posed, conventions = (self.problem, self.conventions) if case is None else (case, None)
-        asked = as_case(posed, conventions, given, gpu)
+        posed, usual = (self.problem, self.conventions) if case is None else (case, None)
+        asked = as_case(posed, given.pop("conventions", usual), given, gpu)
         if asked.conventions.true_boundary:
             asked = asked.on_pixels(self.conventions)
-        # A multiple of the operator changes sizes, which come from the system of the case, and no patterns.
+        # A multiple of the operator changes only sizes, which come from the system of the case, not patterns.
         equation = self.problem if asked.problem.is_multiple_of(self.problem) else asked.problem
         self.checkpoint.require_match(equation, asked.conventions)
         self._warn(asked)
         return asked
 
     def _warn(self, case: Case) -> None:
-        """Say where no training case was like this one."""
+        """Warn where no training case was like this one."""
         height, width = case.grid.pixels
         if height != width or height not in self.resolutions:
             warnings.warn(

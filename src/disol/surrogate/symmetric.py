@@ -1,7 +1,8 @@
-"""A network as symmetric as its equation: the mean of what it predicts for all turned and mirrored copies of a case.
+"""A network as symmetric as its equation: the mean of its predictions for all rotated and mirrored copies of a case.
 
-Training on such copies teaches a symmetry only roughly: turned back, predictions for the copies of one case differ, and
-each is as good as the others. What differs between them cancels in their mean; what they share does not.
+Training on such copies teaches a symmetry only roughly: transformed back, predictions for the copies of one case
+differ, and each is as good as the others. Errors that differ between them cancel in their mean; those they share do
+not.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from disol.training.augmentation import Element, field_channels, find_domain, fi
 
 
 class SymmetricNetwork(nn.Module):
-    """The mean over symmetries g of g⁻¹ N(g ·), a network N being asked once for each.
+    """The mean over symmetries g of g⁻¹ N(g ·), with one run of the network N for each.
 
     elements   the symmetries; those of a group make the mean exactly symmetric
     """
@@ -47,10 +48,10 @@ class SymmetricNetwork(nn.Module):
     def predict_copy(
         self, inputs: Float[Tensor, "batch channel height width"], element: Element
     ) -> Float[Tensor, "batch field height width"]:
-        """Return the pattern that is predicted for a copy, turned back."""
+        """Return the pattern that is predicted for a copy, transformed back."""
         moved = element.turn(inputs, self.inputs)
         pattern = self.network(moved)
-        # Signs change what a pattern is above that of U = 0.
+        # Signs apply to the deviation of a pattern from that of U = 0.
         deviation = self.normalisation.centred(pattern, self._domain_of(moved))
         turned = element.inverse.turn(deviation, self.outputs)
         return self.normalisation.shifted(turned, self._domain_of(inputs))
@@ -71,19 +72,17 @@ def symmetrise(
 ) -> Checkpoint:
     """Return a trained network, given by any handle, as one that averages over all symmetries of its problem.
 
-    The arguments are those of `load`, and what is returned is a handle, too: of `load`, `evaluate` and `export_onnx`.
-    A prediction asks the network once for each symmetry, eight times for most problems.
+    The arguments are those of `load`; the result is a handle, too, which `load`, `evaluate` and `export_onnx` take.
+    A prediction runs the network once for each symmetry, eight times for most problems.
     """
     checkpoint = resolve(handle, problem=problem, model=model)
     if checkpoint.predicts != "pattern":
         raise DisolError(
-            f"Patterns are averaged over symmetries, and {checkpoint.name} predicts the {checkpoint.predicts}."
+            f"Only patterns can be averaged over symmetries, but {checkpoint.name} predicts the {checkpoint.predicts}."
         )
     elements = find_symmetries(checkpoint.problem, checkpoint.conventions)
     if len(elements) == 1:
-        raise DisolError(
-            f"{checkpoint.problem.name} must have a symmetry, but no turned or mirrored case of it is one."
-        )
+        raise DisolError(f"{checkpoint.problem.name} must have a symmetry, but no rotation or reflection is one.")
     network = SymmetricNetwork(checkpoint, elements).eval()
     card = Card.of(network, checkpoint.problem, checkpoint.conventions, checkpoint.resolutions)
     return replace(checkpoint, path=None, network=network, state=None, card=card)

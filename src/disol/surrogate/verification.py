@@ -1,4 +1,4 @@
-"""A prediction beside the exact solution of the same case: how large it is, and how wrong."""
+"""A prediction beside the exact solution of the same case, and its error."""
 
 import html
 import time
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 class Verification:
     """What a surrogate predicts for one case, or for a batch, and the solution of the discrete system.
 
-    prediction   in physical units, as `predict` gives it. Where that does not know the size of a field, as of
-                 displacements: the multiple of what the network predicts that is nearest to the exact solution, with
-                 the amplitude of that
+    prediction   in physical units, as `predict` gives it. Where that cannot size a field, as for displacements: the
+                 multiple of what the network predicts that is nearest to the exact solution, with the amplitude of the
+                 exact solution
     exact        the exact solution
-    error        relative L2 distance of the prediction from it; of a transient problem over its times together
-    seconds      that the "network" and the "exact" solution took, of a batch for all its cases
+    error        relative L2 error of the prediction; for a transient problem, over all times together
+    seconds      taken by the "network" and by the "exact" solution, for all cases of a batch together
     """
 
     prediction: Solution
@@ -47,7 +47,7 @@ class Verification:
 
     @property
     def case(self) -> Case:
-        """What was solved."""
+        """The case that was solved."""
         return self.exact.case
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class Verification:
 
 @torch.inference_mode()
 def verify(engine: Engine, case: Case, normalisation: Normalisation) -> Verification:
-    """Predict and solve a checked case, as many cases of a batch at a time as fit the device."""
+    """Predict and solve a checked case; of a batch, as many cases at a time as the device has room for."""
     on_gpu = engine.device.type == "cuda" and is_worth_a_gpu(case)
     most = cases_at_once(case, engine.device) if case.is_batch else 1
     seconds = {"exact": 0.0, "network": 0.0}
@@ -120,7 +120,7 @@ def verify(engine: Engine, case: Case, normalisation: Normalisation) -> Verifica
 def _verify_piece(
     engine: Engine, case: Case, normalisation: Normalisation, on_gpu: bool, seconds: dict[str, float]
 ) -> dict[str, Float[Tensor, "case ..."]]:
-    """Verify cases that fit the device together, and add the time that takes."""
+    """Verify cases that fit on the device together, and add the time that this takes."""
     started = time.perf_counter()
     placed = case.on(engine.device) if on_gpu and case.is_batch else case
     solved = solve_there(placed, engine.device) if on_gpu else solve_here(placed)
@@ -138,7 +138,7 @@ def _verify_piece(
         predicted, predicted_amplitude = _sized_by(reference, engine, placed, normalisation), amplitude
     _wait(engine)
     seconds["network"] += time.perf_counter() - done
-    # Squares of very small or large values are no numbers any more.
+    # Squares of very small or large values would under- or overflow.
     size = reference.abs().amax(dim=(1, 2, 3, 4), keepdim=True)
     unit = torch.where(size > 0, size, 1.0)
     error = ratio(_norm((predicted - reference) / unit), _norm(reference / unit))
@@ -156,8 +156,8 @@ def _verify_piece(
 def _sized_by(reference: Fields, engine: Engine, case: Case, normalisation: Normalisation) -> Fields:
     """Return the multiples of what a network predicts that are nearest to the reference, in each frame.
 
-    Of several components of a load it is the nearest sum of multiples: sizing each by its own solution would not make
-    up for the errors of one by the other. What is known, the initial field, stays.
+    Of several load components it is the nearest linear combination: sizing each by its own solution would not let their
+    errors compensate each other. The initial field is known, and kept.
     """
     frames = case.problem.frames(case.times)
     moving = [place for place, step in enumerate(frames.asked) if frames.steps is None or frames.steps[step] > 0]
@@ -184,6 +184,6 @@ def _norm(fields: Fields) -> Float[Tensor, " case"]:
 
 
 def _wait(engine: Engine) -> None:
-    """Let a GPU finish, so that times are those of what was timed."""
+    """Wait until a GPU has finished, so that times include its work."""
     if engine.device.type == "cuda":
         torch.cuda.synchronize(engine.device)

@@ -1,4 +1,4 @@
-"""What a case is given: its domain with marked pixels, and its fields. Kinds of terms own their colours and labels."""
+"""Pictures of what a case is given: its domain with marked pixels, and its fields; kinds of terms own their colours."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -33,10 +33,10 @@ def require_one(case: Case) -> None:
 
 
 def heading(case: Case) -> str:
-    """Say what is solved."""
+    """Describe what is solved, in one line."""
     shift = f", shift {case.shift}" if case.shift else ""
     drawn = [] if case.seed is None else [f"seed {case.seed}, index {case.index}{shift}"]
-    return GAP.join([case.problem.name, case.problem.equation, *drawn, f"{case.grid.height} x {case.grid.width}"])
+    return GAP.join([case.problem.name, case.equation, *drawn, f"{case.grid.height} x {case.grid.width}"])
 
 
 def wrap(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
@@ -57,7 +57,7 @@ def given_panels(case: Case) -> list[Panel]:
 
 
 def stated_markings(case: Case) -> list[Marking]:
-    """Return what is stated of parts of the boundary besides the terms of a problem: fluxes and exchange."""
+    """Return what is stated on parts of the boundary besides the terms of a problem: fluxes and convection."""
     markings = []
     for name, colour in STATED_COLOURS.items():
         own = [each for each in case.stated if each.argument == name]
@@ -100,9 +100,9 @@ def marker_panel(
 def find_markings(terms: Sequence[Term], values: Mapping[str, Image], valued: Collection[str] = ()) -> list[Marking]:
     """Return what to draw, loads first, so that supports are drawn over them.
 
-    Pixels that are held along both axes have a colour of their own, for one support would hide the other.
+    Pixels that are held along both axes have a colour of their own, since one support would hide the other.
 
-    valued   supports that hold other values than zero
+    valued   supports with prescribed values other than zero
     """
     supports = [term for term in terms if not term.kind.is_load]
     marked = {term.name: values[term.name] != 0 for term in terms}

@@ -1,4 +1,4 @@
-"""Errors: how far a prediction is from its reference, and pictures of how errors are spread over cases and time."""
+"""The relative error of a prediction, and pictures of the distribution of errors over cases and time."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -16,7 +16,7 @@ from disol.viz.panels import new_figure, write_title
 
 COLOURS = ("#00798c", "#d1495b", "#edae49", "#7b4fa3", "#3a7d44", "#8a5a44", "#5c6b8a", "#c06c9c")
 QUIET = "#808890"
-SMALLEST = 1e-7  # float32 patterns cannot agree better, and a logarithmic axis has no 0
+SMALLEST = 1e-7  # float32 patterns cannot agree more closely, and a logarithmic axis has no 0
 MOST_BINS = 40
 
 Errors = Float[np.ndarray, "..."]
@@ -24,7 +24,7 @@ Errors = Float[np.ndarray, "..."]
 
 def relative_error(prediction: Float[np.ndarray, "*shape"], reference: Float[np.ndarray, "*shape"]) -> float:
     """‖Û − U‖₂ / ‖U‖₂; where U = 0 it is 0 for Û = 0 and 1 for any other Û. NaN propagates."""
-    unit = float(np.abs(reference).max(initial=0.0)) or 1.0  # squares of very small or large values are no numbers
+    unit = float(np.abs(reference).max(initial=0.0)) or 1.0  # squares of very small or large values under- or overflow
     error, size = np.linalg.norm(prediction / unit - reference / unit), np.linalg.norm(reference / unit)
     if size == 0:
         return 0.0 if error == 0 else float(error / error)
@@ -32,13 +32,15 @@ def relative_error(prediction: Float[np.ndarray, "*shape"], reference: Float[np.
 
 
 def percent(error: float) -> str:
-    """Write an error with two digits that count."""
+    """Write an error with two significant digits."""
     value = 100 * error
+    if value >= 1e6:
+        return f"{value:.1e} %"
     return f"{value:.{0 if value >= 10 else 1}f} %" if value >= 1 else f"{value:.2g} %"
 
 
 def plot_spread(errors: Mapping[str, Errors], label: str, title: str, *, managed: bool = True) -> Figure:
-    """Draw how errors, by the name of what they belong to, are spread over cases: histograms that add up to 1."""
+    """Draw the distribution over cases of errors, given by name: histograms that add up to 1."""
     finite = {name: np.clip(values[np.isfinite(values)], SMALLEST, None) for name, values in errors.items()}
     together = np.concatenate(list(finite.values()))
     low, high = (float(together.min()), float(together.max())) if len(together) else (SMALLEST, 1.0)
@@ -69,7 +71,7 @@ def plot_over_time(
     *,
     managed: bool = True,
 ) -> Figure:
-    """Draw the median of errors at each time, given in seconds, in a band that holds nine cases of ten."""
+    """Draw the median of errors at each time, given in seconds, with a band that holds nine cases in ten."""
     figure, axes = _begin(title, managed=managed)
     for colour, (name, (times, values)) in zip(cycle(COLOURS), errors.items(), strict=False):
         order = np.argsort(times)
@@ -92,7 +94,7 @@ def plot_over_time(
 def plot_agreement(
     pairs: Mapping[str, tuple[Errors, Errors]], label: str, title: str, *, managed: bool = True
 ) -> Figure:
-    """Draw predicted against reference values, given in this order; names may say how well they agree."""
+    """Plot predicted against reference values, given in this order; names may say how well they agree."""
     figure, axes = _begin(title, height=5.4, managed=managed)
     for colour, (name, (predicted, reference)) in zip(cycle(COLOURS), pairs.items(), strict=False):
         axes.scatter(reference, predicted, s=8, alpha=0.6, linewidths=0, color=colour, label=name)
@@ -105,9 +107,9 @@ def plot_agreement(
 
 
 def plot_boxes(errors: Mapping[str, Mapping[str, Errors]], label: str, title: str, *, managed: bool = True) -> Figure:
-    """Draw errors of several models side by side, as boxes: by the name of a test, then by that of a model.
+    """Draw errors of several models side by side, as box plots: by the name of a test, then by that of a model.
 
-    A box holds the middle half of the cases, its line is the median, whiskers go from 5 % to 95 %.
+    A box holds the middle half of the cases, its line is the median, and whiskers span 5 % to 95 %.
     """
     models = list(dict.fromkeys(name for group in errors.values() for name in group))
     colours = dict(zip(models, cycle(COLOURS), strict=False))
@@ -152,9 +154,9 @@ def plot_curves(
     *,
     managed: bool = True,
 ) -> Figure:
-    """Draw losses of models over epochs and over time; of several runs the median in a band between the quartiles.
+    """Plot losses of models over epochs and over time; for several runs, the median in a band between the quartiles.
 
-    curves      of each model, for each run the seconds after each epoch and the losses
+    curves      for each run of each model, the seconds after each epoch and the losses
     threshold   of the loss, drawn as a line
     """
     figure = new_figure((9.6, 4.0), managed=managed)
@@ -175,7 +177,7 @@ def plot_curves(
     for axes, unit in ((over_epochs, "epoch"), (over_time, "training time in s")):
         axes.set(yscale="log", xlabel=unit)
         axes.grid(color=QUIET, alpha=0.25, linewidth=0.5)
-        if threshold is not None and lowest < 2 * threshold:  # or it would leave the curves little room
+        if threshold is not None and lowest < 2 * threshold:  # else it would leave the curves little room
             axes.axhline(threshold, color=QUIET, linestyle=":", linewidth=1)
     over_epochs.xaxis.set_major_locator(MaxNLocator(integer=True))
     over_time.set_xscale("log")

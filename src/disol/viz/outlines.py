@@ -1,4 +1,4 @@
-"""The outline of a case with the names of its parts: what supports and loads can be given on."""
+"""The outline of a case with the names of its parts, on which supports and loads can be given."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,15 +14,15 @@ from disol.viz.cases import heading, require_one
 from disol.viz.panels import DOMAIN_COLOUR, new_figure
 
 SIDE = 6.0  # inches
-FRACTIONS = {10: 1.2, 4: 0.4}  # that are written beside a loop, from a length of the loop on
+FRACTIONS = {10: 1.2, 4: 0.4}  # how many are written beside a loop: the least length of the loop for it
 MOST_NAMED = 12  # loops; more would hide each other
 SIDE_COLOURS = {"left": "#d1495b", "right": "#00798c", "top": "#edae49", "bottom": "#7b4fa3"}
 LINE_COLOUR = "#30343f"
-OUTSIDE = 0.03  # of the height of the grid, from a loop to what is written beside it
+OUTSIDE = 0.03  # distance from a loop to its labels, as a share of the grid's height
 
 
 def plot_outline(case: Case, *, managed: bool = True) -> Figure:
-    """Draw the outline of one case: loops with their names and fractions, sides in colours, in its own coordinates.
+    """Draw the outline of one case in its own coordinates: loops with their names and fractions, sides in colour.
 
     managed   by pyplot, so that notebooks and `plt.show()` show the figure
     """

@@ -31,7 +31,7 @@ DPI = 150  # of a picture in a file
 GAP = "   "  # between the pieces of a title
 LARGEST_MOTION = 0.08  # of a deformed body, as a share of the grid's height
 SIGN_CHANGE = 0.1  # share of the largest value that both signs must reach; less is the error of a prediction
-# Ends of a colour bar, by whether values lie below and above it.
+# Ends of a colour bar, by whether values lie below it and above it.
 EXTENSIONS = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
 
 
@@ -105,7 +105,7 @@ def error_panel(error: Image, domain: Mask) -> Panel:
 def deformed_panel(
     title: str, vectors: Vectors, domain: Mask, scale: Scale, factor: float, length: float = 1.0
 ) -> Panel:
-    """Return the panel of a body moved by `factor` times its displacement, in units of a grid of some length."""
+    """Return the panel of a body moved by `factor` times its displacement, on a grid of some length."""
     shown = partial(show_deformed, vectors=vectors, domain=domain, scale=scale, factor=factor)
     return Panel(f"{title}, moved × {factor * length:.2g}", shown)
 
@@ -124,14 +124,14 @@ def show_domain(axes: Axes, domain: Mask) -> None:
 
 
 def mark_pixels(axes: Axes, marked: Mask, colour: str) -> None:
-    """Draw marked pixels in a colour, at least two points wide: a pixel of a fine grid could not be seen."""
+    """Draw marked pixels in a colour, at least two points wide, or single pixels of a fine grid would be invisible."""
     rows, columns = np.nonzero(marked)
     size = max(2.0, 72 * PANEL / len(marked))
     axes.scatter(columns, rows, s=size**2, marker="s", color=colour, linewidths=0)
 
 
 def show_marked(axes: Axes, domain: Mask, markings: Sequence[Marking]) -> None:
-    """Draw a domain, its marked pixels, and below it what their colours mean."""
+    """Draw a domain with its marked pixels, and a legend of their colours below it."""
     show_domain(axes, domain)
     handles = []
     for marking in markings:
@@ -161,7 +161,7 @@ def show_field(axes: Axes, field: Image, domain: Mask, scale: Scale | None = Non
 def show_deformed(axes: Axes, vectors: Vectors, domain: Mask, scale: Scale, factor: float) -> None:
     """Draw a body moved by `factor` times its displacement, coloured by |U|, over its shape at rest."""
     height, width = domain.shape
-    known = np.where(np.isfinite(vectors), vectors, 0.0)  # what has no place stays where it was
+    known = np.where(np.isfinite(vectors), vectors, 0.0)  # pixels without a displacement stay in place
     across, down = (factor * height * node_means(component, domain) for component in known)
     rows, columns = np.indices((height + 1, width + 1))
     show_domain(axes, domain)
@@ -187,7 +187,7 @@ def motion_factor(vectors: Float[np.ndarray, "*time 2 height width"]) -> float:
 
 
 def add_colour_bar(axes: Axes, image: ScalarMappable) -> None:
-    """Put a small scale beside a panel."""
+    """Put a small colour bar beside a panel."""
     colour_bar = axes.figure.colorbar(image, ax=axes, fraction=0.045, pad=0.03)
     colour_bar.ax.tick_params(labelsize=6)
     colour_bar.formatter.set_powerlimits((-2, 3))  # type: ignore[attr-defined]
@@ -250,7 +250,7 @@ def write_title(figure: Figure, title: str, fontsize: int) -> None:
 
 
 def new_figure(size: tuple[float, float], *, managed: bool) -> Figure:
-    """Make a figure: one of pyplot, which notebooks and `plt.show()` show, or one that is gone with its last name."""
+    """Make a figure: one of pyplot, which notebooks and `plt.show()` show, or one freed with its last reference."""
     if not managed:
         return Figure(figsize=size, layout="constrained")
     return import_module("matplotlib.pyplot").figure(FigureClass=PyplotFigure, figsize=size, layout="constrained")
@@ -258,7 +258,7 @@ def new_figure(size: tuple[float, float], *, managed: bool) -> Figure:
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a picture in the format that its ending says, whole or not at all."""
-    picture = BytesIO()  # drawn before anything is written: writers of pictures do not end well on a full device
+    picture = BytesIO()  # drawn before anything is written: image writers handle full devices badly
     figure.savefig(picture, format=Path(path).suffix[1:], dpi=DPI)
     with written_whole(path) as temporary:
         temporary.write_bytes(picture.getvalue())
@@ -267,11 +267,11 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 class PyplotFigure(Figure):
     """A figure of pyplot that a notebook shows once.
 
-    Notebooks show the figures of pyplot at the end of a cell. One that is the cell's value as well, as of a last line
-    `case.plot()`, would be shown twice; so pyplot lets go of it once it is shown as a value.
+    Notebooks show the figures of pyplot at the end of a cell. One that is also the value of the cell, as after a last
+    line `case.plot()`, would be shown twice, so it is removed from pyplot once it is shown as a value.
     """
 
     def _ipython_display_(self) -> None:
         if "inline" in matplotlib.get_backend():
             import_module("matplotlib.pyplot").close(self)
-        raise NotImplementedError  # by which IPython is told to show it as any other figure
+        raise NotImplementedError  # this tells IPython to show it like any other figure

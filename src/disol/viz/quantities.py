@@ -1,4 +1,4 @@
-"""What follows from a solution, in pictures: a panel for each component, arrows where something flows."""
+"""Pictures of quantities that follow from a solution: a panel for each component, and arrows for fluxes."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ from disol.viz.cases import heading, require_one
 from disol.viz.panels import GAP, PANEL, Mask, Panel, draw_panels, field_panel, field_scale, show_field, values_scale
 from disol.viz.solutions import choose_times
 
-# Names of the components of what can be drawn; arrows are drawn of what has the components of a vector.
+# Components of the quantities that can be drawn; those with the components of a vector also have arrows.
 COMPONENTS = {
     "flux": ("x", "y"),
     "strain": ("xx", "yy", "xy"),
@@ -24,7 +24,7 @@ SYMBOLS = {"flux": "q", "strain": "ε", "stress": "σ", "von_mises": "von Mises 
 ARROWS = 16  # along the longer side of a domain
 LENGTH = 0.8  # of an arrow, in distances between them
 STILL = 1e-3  # of the largest vector: a smaller one has no arrow
-SHARE = 0.99  # of the values, which colours span: at ends of supports fluxes and stresses have no bound
+SHARE = 0.99  # of the values, which colours span: fluxes and stresses are unbounded at the ends of supports
 WIDE = 3.4  # inches, of a panel that is alone in its row
 
 
@@ -42,7 +42,7 @@ def plot_quantity(solution: Solution, name: str, *, managed: bool = True) -> Fig
     for place in choose_times(len(times)):
         after = "" if times[place] is None else f", t = {times[place]:g} s"
         rows.append([Panel(f"{panel.title}{after}", panel.draw) for panel in _panels(name, frames, place, domain)])
-    # One panel is titled by its name already.
+    # A single panel is already titled with its name.
     title = heading(solution.case) + (f"{GAP}{name}" if len(rows[0]) > 1 else "")
     return draw_panels(rows, title, side=WIDE if len(rows[0]) == 1 else PANEL, managed=managed)
 
@@ -61,13 +61,13 @@ def _panels(
 
 
 def _most(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Cut off the few largest values."""
+    """Clip the few largest values."""
     limit = np.quantile(np.abs(values), SHARE)
     return np.clip(values, -limit, limit)
 
 
 def _show_arrows(axes: Axes, frames: Float[np.ndarray, "time 2 height width"], place: int, domain: Mask) -> None:
-    """Draw the length of vectors in colours, and arrows of one length along them."""
+    """Draw the length of vectors in colours, and their directions as arrows of one length."""
     sizes = np.hypot(frames[:, 0], frames[:, 1])
     show_field(axes, sizes[place], domain, values_scale(_most(sizes[:, domain])))
     rows, columns = np.nonzero(domain & (sizes[place] > STILL * sizes.max()))

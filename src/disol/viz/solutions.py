@@ -1,4 +1,4 @@
-"""Solutions: alone, beside the exact one with the error, moving, and as small pictures of notebooks."""
+"""Pictures of solutions: alone, beside the exact one with the error, animated, and small ones for notebooks."""
 
 import base64
 import html
@@ -72,7 +72,7 @@ def plot_comparison(
 ) -> Figure:
     """Draw what one case is given, what is predicted, the exact solution, and the error, in physical values.
 
-    title     what the picture is of: the problem, its equation and its grid, unless given
+    title     of the picture; the problem, its equation and its grid unless given
     managed   by pyplot, so that notebooks and `plt.show()` show the figure
     """
     require_one(prediction.case)
@@ -85,10 +85,10 @@ def plot_comparison(
 
 
 def animate(prediction: Solution, path: str | Path, reference: Solution | None = None) -> None:
-    """Write a GIF with one picture for each time, side by side with the exact solution and the error, if given."""
+    """Write a GIF with one picture for each time, side by side with the exact solution, if given, and the error."""
     case = prediction.case
     if case.times is None:
-        raise DisolError(f"Only a solution with times can be animated, {case.problem} has none. Use plot().")
+        raise DisolError(f"Only a solution with times can be animated, but {case.problem} has none. Use plot().")
     path = as_path("path", path)
     if path.suffix.lower() != ".gif":
         raise DisolError(f"An animation must end in .gif, got {str(path)!r}.")
@@ -107,13 +107,13 @@ def animate(prediction: Solution, path: str | Path, reference: Solution | None =
 
 
 def as_html(shown: Case | Solution) -> str:
-    """Return a small picture and two lines of text, for notebooks; of a batch the first cases are drawn."""
+    """Return a small picture and two lines of text, for notebooks; of a batch, the first cases are drawn."""
     case = shown.case if isinstance(shown, Solution) else shown
     figure = draw_panels(_small_rows(shown))
     picture = BytesIO()
     figure.savefig(picture, format="png", dpi=SMALL_DPI)
     data = base64.b64encode(picture.getvalue()).decode()
-    name, equation, text = (html.escape(text) for text in (case.problem.name, case.problem.equation, repr(shown)))
+    name, equation, text = (html.escape(text) for text in (case.problem.name, case.equation, repr(shown)))
     return (
         f'<div><img src="data:image/png;base64,{data}" alt="{name}" style="max-width: 100%"/><br/>'
         f"<b>{name}</b> {equation}<br/>{text}</div>"
@@ -121,7 +121,7 @@ def as_html(shown: Case | Solution) -> str:
 
 
 def solution_panels(solution: Solution, most_times: int = MOST_TIMES) -> list[Panel]:
-    """Return the panels of one solution: its components and the deformed body of a vector, else its fields."""
+    """Return the panels of one solution: its fields or, of a vector, the components and the deformed body."""
     case, domain, frames = solution.case, solution.case.domain, frames_of(solution)
     times = case.times or (None,)
     panels = []
@@ -139,7 +139,7 @@ def solution_panels(solution: Solution, most_times: int = MOST_TIMES) -> list[Pa
 
 
 def frames_of(solution: Solution) -> Frames:
-    """Return the fields of one solution with a time axis, which a steady one has once."""
+    """Return the fields of one solution with a time axis, of length 1 for a steady one."""
     field = np.asarray(solution.field)
     return field if solution.case.times is not None else field[None]
 
@@ -192,7 +192,7 @@ def _quantities(case: Case) -> list[_Quantity]:
 
 
 def choose_times(count: int, most: int = MOST_TIMES) -> list[int]:
-    """Return the places of some of many times, evenly chosen."""
+    """Return the positions of at most `most` of `count` times, evenly spaced."""
     return sorted(set(np.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()))
 
 
@@ -203,7 +203,7 @@ def _require_same_case(prediction: Solution, reference: Solution) -> None:
 
 
 def _compare_fields(prediction: Solution, reference: Solution) -> list[list[Panel]]:
-    """Return a row for each field; before the components of a vector one with the deformed body."""
+    """Return a row for each field; for a vector, a row with the deformed body comes first."""
     case, domain = reference.case, reference.case.domain
     given, compared = [given_panels(case)], []
     if is_vector(case):
@@ -240,14 +240,14 @@ def _compare_frames(prediction: Solution, reference: Solution, title: str, manag
 
 
 def pad_rows(panels: list[Panel], count: int) -> list[list[Panel]]:
-    """Spread panels over so many rows of one length, the last ones filled up with blanks."""
+    """Spread panels over `count` rows of one length, padded with blanks."""
     columns = -(-len(panels) // count)
     filled = [*panels, *[BLANK] * (columns * count - len(panels))]
     return [filled[start : start + columns] for start in range(0, len(filled), columns)]
 
 
 def _small_rows(shown: Case | Solution) -> list[list[Panel]]:
-    """Return one case in a row; of a batch what each case is given in a column, or the solutions in a row."""
+    """Return one case in a row; of a batch, what each case is given in a column, or the solutions in a row."""
     if not shown.is_batch:
         given = given_panels(shown.case if isinstance(shown, Solution) else shown)
         return [[*given, *solution_panels(shown, SMALL_TIMES)] if isinstance(shown, Solution) else given]
@@ -263,7 +263,7 @@ def _write_movie(path: str | Path, domain: Mask, movies: list[tuple[str, Movie, 
     for axes in panels:
         figure.colorbar(axes.images[0], ax=axes, fraction=0.045, pad=0.03).ax.tick_params(labelsize=6)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # places are settled: panels must not move from picture to picture
+    figure.set_layout_engine("none")  # the layout is settled: panels must not move from frame to frame
     writer = PillowWriter(fps=FRAMES_PER_SECOND)
     with written_whole(path) as temporary, writer.saving(figure, str(temporary), ANIMATION_DPI):
         for number, title in enumerate(titles):
