@@ -1,4 +1,4 @@
-"""Orders of convergence on pixels, against a known solution: 1 through Dirichlet pixels, 2 on what they leave free."""
+"""Orders of convergence on pixels, against a known solution: 1 because Dirichlet pixels have a width, 2 without it."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ SIDES = (16, 32, 64, 128)
 
 
 def wave(x: np.ndarray, y: np.ndarray, margin: float) -> np.ndarray:
-    """U, zero at the edge of the unit square without a margin; −ΔU = 2 k² U, and its energy is π² / 4."""
+    """U, zero at `margin` from the edge of the unit square; −ΔU = 2 k² U, and its energy is π² / 4."""
     k = np.pi / (1 - 2 * margin)
     return np.sin(k * (x - margin)) * np.sin(k * (y - margin))
 
@@ -30,7 +30,7 @@ def find_errors(side: int, margin: float) -> tuple[float, float]:
     return float(np.linalg.norm(difference)) / side, abs(system.energy(nodes) - np.pi**2 / 4)
 
 
-# A Dirichlet pixel holds its four nodes: the ring of pixels along the edge holds the nodes one h inside it, too.
+# A Dirichlet pixel holds its four nodes, so the ring of pixels along the edge also holds the nodes one h inside it.
 for name, margins in (("the whole square", [0.0] * len(SIDES)), ("without the ring", [1 / side for side in SIDES])):
     errors = np.array([find_errors(side, margin) for side, margin in zip(SIDES, margins, strict=True)])
     orders = np.log2(errors[:-1] / errors[1:])

@@ -1,4 +1,4 @@
-"""Fine-tune a shipped model on cases of one's own: what it gains there, and what it costs in distribution."""
+"""Fine-tune a shipped model on cases of your own: what that gains there, and what it costs in distribution."""
 
 import tempfile
 from pathlib import Path
@@ -22,7 +22,7 @@ def plate(centre: np.ndarray, radius: float) -> dict[str, np.ndarray]:
 
 
 def mean_error(model: str | Path, path: Path) -> float:
-    """Mean relative L2 error over the cases that validate."""
+    """Mean relative L2 error over the validation cases."""
     evaluation = disol.evaluate(model, path, split="validation", progress=False)
     return evaluation.files[0].summaries[0]["rel_l2"].mean
 

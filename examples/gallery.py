@@ -34,13 +34,13 @@ def show_solution(axes: Axes, case: Case) -> None:
 
 
 def solution_panel(problem: str, title: str, index: int, shift: str | None) -> Panel:
-    """Draw a case and promise its picture."""
+    """Draw a case, and return the panel that will show its solution."""
     case = disol.draw(problem, seed=11, index=index, shift=shift, conventions="paper")
     return Panel(title, partial(show_solution, case=case))
 
 
 def problems_picture(index: int = 19) -> Figure:
-    """Draw every problem in distribution and under every factor that leads out of it."""
+    """Draw every problem in distribution and under every shift."""
     rows = [
         [
             solution_panel(name, shift or "in distribution", index, shift)
@@ -102,7 +102,7 @@ def boundaries_picture() -> Figure:
 
 
 def at_centres(case: Case, refinement: int, grid: Grid) -> np.ndarray:
-    """Solve a case on a finer grid, and evaluate at the pixel centres of another one; NaN outside."""
+    """Solve a case on a finer grid, and evaluate at the pixel centres of another grid; NaN outside."""
     x, y = np.broadcast_arrays(*grid.pixel_centres())
     found = solve_frames(case, refinement)[1].at(x.ravel(), y.ravel())
     return found[0].reshape(grid.pixels)

@@ -41,7 +41,7 @@ def misfit() -> Any:
     down, across = logarithm.diff(dim=0)[:, 1:], logarithm.diff(dim=1)[1:]
     edges = (down**2 + across**2 + 1e-3).sqrt().mean()  # total variation: few edges, which may be sharp
     loss: Any = (((solve(logarithm.exp()) - measured) / NOISE) ** 2).mean() + SMOOTHING * edges
-    loss.backward()  # one solve for each experiment, with the factors that are there already
+    loss.backward()  # one solve for each experiment, with the factors of the forward solve
     losses.append(loss.item())
     return loss
 

@@ -1,4 +1,4 @@
-"""A mask of one's own: solve the Poisson problem on it, and see how far a shipped model is from it on pixels."""
+"""A mask of your own: solve the Poisson problem on it exactly, and find the error of a shipped model on its pixels."""
 
 import numpy as np
 

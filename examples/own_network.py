@@ -1,4 +1,4 @@
-"""A network of one's own: any nn.Module from channels to fields is trained, saved, loaded and evaluated."""
+"""A network of your own: any nn.Module from channels to fields can be trained, saved, loaded and evaluated."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ EPOCHS = 20
 
 
 class Stencils(nn.Module):
-    """A stack of 3 x 3 stencils at three scales: half the grid, a quarter and an eighth see what is far away."""
+    """A stack of 3 x 3 stencils at four scales; those on coarser grids see what is farther away."""
 
     def __init__(self, num_channels: int, num_fields: int, width: int = 16) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A PDE of one's own, as a value: reaction-diffusion, drawn, solved and generated like the PDEs of the package."""
+"""A PDE of your own, as a value: reaction-diffusion, drawn, solved and generated like the PDEs of the package."""
 
 import tempfile
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ class ReactionDiffusion(disol.Problem):
     terms: ClassVar = (Term("domain", DOMAIN), Term("dirichlet", SUPPORT), Term("source", SOURCE))
     fields: ClassVar = ("u",)
     parameters: ClassVar = {"reaction": lambda _, value: float(value)}  # numbers that a case can replace
-    is_homogeneous: ClassVar = True  # the same everywhere: training may turn, mirror and move its cases
+    is_homogeneous: ClassVar = True  # the same everywhere: training may rotate, mirror and move its cases
 
     def element_matrix(self, element: Element, conventions: Conventions) -> np.ndarray:
         """∫ ∇Nᵢ · ∇Nⱼ + c Nᵢ Nⱼ over one pixel."""
-        del conventions  # the same by both
+        del conventions  # the same for both
         return forms.diffusion(element) + self.reaction * forms.mass(element)
 
     def load(self, terms: Terms, conventions: Conventions, element: Element) -> Any:
@@ -41,7 +41,7 @@ REACTION = ReactionDiffusion("reaction-diffusion", "−ΔU + c U = f", resolutio
 
 case = disol.draw(REACTION, seed=0)
 damped, free = disol.solve_exact(case), disol.solve_exact(case, reaction=0.0)
-poisson = disol.solve_exact("poisson", **case.terms, conventions="paper")  # without a form, a PDE is on pixels
+poisson = disol.solve_exact("poisson", **case.terms, conventions="paper")  # without a form, a PDE is solved on pixels
 assert abs(free.amplitude - poisson.amplitude) < 1e-12
 with tempfile.TemporaryDirectory() as folder:
     print(

@@ -1,4 +1,4 @@
-"""A polygon of one's own: written as JSON, read as a case with boundary conditions by name, and solved."""
+"""A polygon of your own: written as JSON, read as a case with boundary conditions by name, and solved."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""A training loop of one's own over a file of cases: plain torch, all of it in sight."""
+"""A training loop of your own over a file of cases: plain torch, all of it in sight."""
 
 import tempfile
 from pathlib import Path

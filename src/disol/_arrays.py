@@ -1,7 +1,7 @@
 """NumPy arrays and torch tensors by one set of names, without importing torch.
 
-Whatever is written with operators, slices and the functions of `namespace_of` works on both, so that a batch is checked
-and discretised where it lies, on a CPU or on a GPU.
+Code written with operators, slices and the functions of `namespace_of` works on both, so that a batch is checked and
+discretised where it lies, on a CPU or on a GPU.
 """
 
 import sys
@@ -38,12 +38,12 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 
 def as_int8(mask: Array) -> Array:
-    """See truth values as 0 and 1 that can be counted."""
+    """View booleans as 0 and 1 that can be summed."""
     return mask.char() if is_tensor(mask) else mask.view(np.int8)
 
 
 def exponent_of(size: Array) -> Array:
-    """Return the smallest e with |size| < 2ᵉ, entry by entry; 0 of 0."""
+    """Return the smallest e with |size| < 2ᵉ, entry by entry; 0 for 0."""
     return sys.modules["torch"].frexp(size).exponent if is_tensor(size) else np.frexp(size)[1]
 
 
@@ -52,7 +52,7 @@ def ldexp(array: Array, exponent: Array) -> Array:
     if not is_tensor(array):
         return np.ldexp(array, exponent)
     torch = sys.modules["torch"]
-    # In two steps, for 2ᵉ itself need not be a double; and by its bits, for a GPU's power can be off in the last place.
+    # In two steps, as 2ᵉ itself need not be a double; and by its bits, as a GPU's power can be off in the last place.
     half = torch.as_tensor(exponent, dtype=torch.int64, device=array.device).div(2, rounding_mode="floor")
     for part in (half, exponent - half):
         array = array * ((part + 1023) << 52).view(torch.float64)
@@ -62,7 +62,7 @@ def ldexp(array: Array, exponent: Array) -> Array:
 def to_device(array: np.ndarray, device: Any) -> "Tensor":
     """Copy a NumPy array to a device."""
     shareable = np.ascontiguousarray(array)
-    # torch shares memory with arrays, and may not with read-only ones, nor with an axis of 1 that runs backwards.
+    # torch shares memory with arrays, but not with read-only ones, nor with an axis of length 1 that runs backwards.
     if not shareable.flags.writeable or min(shareable.strides, default=0) < 0:
         shareable = shareable.copy()
     return sys.modules["torch"].from_numpy(shareable).to(device)
@@ -74,10 +74,10 @@ def to_numpy(array: Array) -> np.ndarray:
 
 
 def copy_to_host(values: "Tensor", target: np.ndarray) -> None:
-    """Copy a tensor into an array, from a GPU by way of pinned memory.
+    """Copy a tensor into an array, from a GPU via pinned memory.
 
-    A plain copy of hundreds of megabytes would be written into new memory by one core, and take longer than many a
-    solution; from pinned memory all cores write, while the next piece is on its way.
+    In a plain copy of hundreds of megabytes, one core writes to new memory, which can take longer than a solution; from
+    pinned memory all cores write, while the next piece is on its way.
     """
     here = sys.modules["torch"].from_numpy(target)
     if values.device.type != "cuda" or values.dtype != here.dtype or values.nbytes < STAGE_BYTES:
@@ -88,7 +88,7 @@ def copy_to_host(values: "Tensor", target: np.ndarray) -> None:
 
 
 def copy_in_pieces(values: "Tensor", target: "Tensor", stages: tuple["Tensor", "Tensor"]) -> None:
-    """Copy a tensor to another of its shape and type by way of two stages of bytes, one after the other."""
+    """Copy a tensor to another of its shape and type via two stages of bytes, used in turn."""
     torch = sys.modules["torch"]
     source, destination = (each.view(-1).view(torch.uint8) for each in (values.contiguous(), target))
     size = len(stages[0])

@@ -1,4 +1,4 @@
-"""What a user may hand in: every check raises one `DisolError` that says what was expected, what came, what to do."""
+"""Checks of what a user passes: each raises a `DisolError` that says what was expected, what came and what to do."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Mask = Bool[Array, "*batch height width"]
 
 
 def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
-    """See nested lists, tensors and the like as one array."""
+    """Convert nested lists, tensors and the like to one array."""
     if np.ma.is_masked(value):
         raise DisolError(f"{name} must be an array without masked values. Fill them, as in array.filled(0).")
     try:
@@ -36,13 +36,13 @@ def real_numbers(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise DisolError(f"{name} must hold real numbers, got dtype {array.dtype}. Convert it to float.")
-    if array.dtype.itemsize > 8 or array.dtype.str[1:] in ("u2", "u4", "u8"):  # of which torch knows little
+    if array.dtype.itemsize > 8 or array.dtype.str[1:] in ("u2", "u4", "u8"):  # which torch hardly supports
         return as_float(name, array)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def require_pixels(name: str, array: Shaped[Array, "..."], shape: tuple[int, ...] | None) -> None:
-    """Require one value per pixel of a grid: of that of the domain, once it is known."""
+    """Require one value per pixel of a grid: that of the domain, once it is known."""
     if shape is None and (array.ndim != 2 or 0 in array.shape):
         raise DisolError(
             f"{name} must be an array [height, width], got shape {tuple(array.shape)}. Pass one value per pixel."
@@ -65,7 +65,7 @@ def require_finite(name: str, array: Shaped[Array, "*shape"]) -> Shaped[Array, "
 
 
 def as_float(name: str, array: Shaped[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Read finite numbers in double precision, whose range those of a longer format can exceed."""
+    """Convert finite numbers to double precision, whose range those of a longer format can exceed."""
     require_finite(name, array)
     if is_tensor(array):
         return array.double()
@@ -92,7 +92,7 @@ def as_mask(name: str, array: Shaped[Array, "*shape"]) -> Bool[Array, "*shape"]:
 def as_float32(
     name: str, value: Shaped[Array, "*shape"], out: Float32[Array, "*shape"] | None = None
 ) -> Float32[Array, "*shape"]:
-    """Round numbers to the precision of networks, whose range is smaller; they may be written to an array."""
+    """Round numbers to float32, the precision of networks, whose range is smaller; write them to `out` if given."""
     if is_tensor(value):
         rounded = value.float() if out is None else out.copy_(value)
     else:
@@ -116,14 +116,14 @@ def require_inside(name: str, marked: Mask, domain: Mask) -> None:
 
 
 def flag(name: str, value: object) -> bool:
-    """Read a choice between yes and no."""
+    """Read a boolean."""
     if not isinstance(value, bool | np.bool_ | int):
         raise DisolError(f"{name} must be True or False, got {shown(value)}.")
     return bool(value)
 
 
 def whole_number(name: str, value: object) -> int:
-    """Read a number that counts something: an integer from 0 on."""
+    """Read a whole number: an integer that is not negative."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise DisolError(f"{name} must be a whole number, got {shown(value)}.")
     if value < 0:
@@ -132,14 +132,14 @@ def whole_number(name: str, value: object) -> int:
 
 
 def count(name: str, value: object) -> int:
-    """Read an integer from 1 on."""
+    """Read a positive integer."""
     if whole_number(name, value) == 0:
         raise DisolError(f"{name} must be at least 1, got 0.")
     return whole_number(name, value)
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number, of Python or of NumPy; truth values are none."""
+    """Tell whether a value is a number, of Python or of NumPy; booleans are not."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
@@ -161,7 +161,7 @@ def positive_number(name: str, value: object) -> float:
 
 
 def steps_per_frame(name: str, value: object) -> int:
-    """Read a number of time steps in 2 s: all steps up to 20 s are kept."""
+    """Read a number of time steps per 2 s, which is limited since all steps up to 20 s are kept."""
     if count(name, value) > 1000:
         raise DisolError(f"{name} must be at most 1000, got {shown(value)}.")
     return count(name, value)

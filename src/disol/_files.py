@@ -32,7 +32,7 @@ NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # by 
 
 
 def as_path(name: str, value: object) -> Path:
-    """Read a path, which a system may refuse."""
+    """Read a path, which the system may still refuse."""
     if not isinstance(value, str | Path):
         raise DisolError(f"{name} must be a path, got {shown(value)}.")
     return Path(value)
@@ -51,7 +51,7 @@ def read_regular(path: str | Path, most_bytes: int) -> bytes:
 
 
 def map_regular(path: str | Path) -> memoryview:
-    """Return the content of a regular file, of which only what is looked at is read."""
+    """Map a regular file to memory; only what is accessed is read."""
     descriptor = _open_regular(path)
     try:
         if os.fstat(descriptor).st_size == 0:  # cannot be mapped
@@ -69,7 +69,7 @@ def require_regular(path: str | Path) -> None:
 
 
 def _open_regular(path: str | Path) -> int:
-    """Open a file and return its descriptor; a pipe would let its reader wait, a device might never end."""
+    """Open a regular file and return its descriptor; reading a pipe would block, a device might never end."""
     try:
         # Without O_NONBLOCK, opening a pipe waits for somebody who writes into it.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -85,15 +85,15 @@ def _open_regular(path: str | Path) -> int:
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`, and move it there once the block has ended without an error.
+    """Yield a temporary path beside `path`, and move the file to `path` once the block has ended without an error.
 
-    What is at `path` is on the disk: a crash of the machine leaves the old file or the new one, too.
+    It is synced to disk first, so that even a crash of the machine leaves the old file or the new one.
     """
     target = Path(path)
     with ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            if target.is_dir() and not target.is_symlink():  # told before what goes with it is written
+            if target.is_dir() and not target.is_symlink():  # checked before what goes with it is written
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             temporary = stack.enter_context(temporary_beside(target))
         except (OSError, ValueError, RecursionError) as error:  # of a null byte, of thousands of folders to make
@@ -122,9 +122,9 @@ def require_room(folder: Path, ending: str) -> None:
 
 @contextmanager
 def folder_written_whole(folder: Path, ending: str) -> Iterator[Path]:
-    """Give a temporary folder beside `folder`, and move it there once the block has ended without an error.
+    """Yield a temporary folder beside `folder`, and move it there once the block has ended without an error.
 
-    A folder that is there is replaced if it holds nothing but files of that ending.
+    An existing folder is replaced if it holds nothing but files of that ending.
     """
     require_room(folder, ending)
     try:
@@ -145,9 +145,9 @@ def folder_written_whole(folder: Path, ending: str) -> Iterator[Path]:
 
 @contextmanager
 def temporary_beside(target: Path) -> Iterator[Path]:
-    """Give an empty file beside `target`, and remove it in the end, unless it was moved; those of killed runs go, too.
+    """Yield an empty file beside `target`, and remove it at the end, unless it was moved; killed runs' files go, too.
 
-    As long as its writer lives, the file is locked, where there are locks; elsewhere no open file could be moved.
+    Where there are locks, the file is locked as long as its writer lives; elsewhere, an open file could not be moved.
     """
     drop_unfinished(target)
     prefix, suffix = _name_unfinished(target)
@@ -181,13 +181,13 @@ def drop_unfinished(path: str | Path) -> None:
 
 
 def _name_unfinished(target: Path) -> tuple[str, str]:
-    """Return how names of temporary files beside a target begin and end; those beside a temporary file are alike."""
+    """Return prefix and suffix of temporary files beside a target; beside a temporary file they are the same."""
     stem = target.stem.removeprefix(".").partition(_UNFINISHED_FILE)[0]
     return f".{stem[:50]}{_UNFINISHED_FILE}", target.suffix
 
 
 def try_lock(descriptor: int) -> bool:
-    """Become the only one to hold the lock of an open file until it closes, as by a kill; where there are locks."""
+    """Lock an open file for this process alone until it is closed, even by a kill; always true without locks."""
     if fcntl is None:
         return True
     try:
@@ -220,7 +220,7 @@ def claimed(lock: Path) -> Iterator[None]:
                 raise DisolError(
                     f"{lock.parent} is in use by another process. Wait until it has finished, or choose another path."
                 )
-            # Who held it before may have removed it after it was opened here: then it keeps nobody out.
+            # Its last holder may have removed it after it was opened here: then it keeps nobody out.
             if os.path.exists(lock) and os.path.samestat(os.stat(lock), os.fstat(descriptor)):
                 try:
                     yield
@@ -236,7 +236,7 @@ def write_together(
 ) -> None:
     """Write files of a folder and remove the `dropped` ones, all at once. A folder has one writer at a time.
 
-    kept   other files that change together with these, of which a change before this one may be unfinished
+    kept   other files that change together with these; an earlier change of them may be unfinished
     """
     names = {*contents, *dropped, *kept}
     make_folder(folder)
@@ -278,7 +278,7 @@ def move_up(folder: Path, names: Collection[str]) -> None:
     files = sorted(incoming.iterdir())
     for file in files:
         if file.name not in names or not stat.S_ISREG(file.lstat().st_mode):
-            raise DisolError(f"{file} is nothing that an interrupted change can have left there. Remove {incoming}.")
+            raise DisolError(f"{file} cannot have been left there by an interrupted change. Remove {incoming}.")
     for file in files:
         file.replace(folder / file.name)
     incoming.rmdir()
@@ -296,13 +296,13 @@ def read_current(folder: Path, name: str, most_bytes: int) -> bytes:
 
 
 def require_folder(path: Path) -> None:
-    """Require a folder or nothing: what is moved or written to a link would leave the folder that the link is in."""
+    """Require a folder or nothing: through a link, files would be written outside of the folder that the link is in."""
     try:
-        mode = path.lstat().st_mode  # once, for another process may remove a folder while it is looked at
+        mode = path.lstat().st_mode  # once, since another process may remove the folder in between
     except (OSError, ValueError):  # a ValueError if the path holds a null byte
         return
     if not stat.S_ISDIR(mode):
-        kind = "a link" if stat.S_ISLNK(mode) else "none"
+        kind = "a link" if stat.S_ISLNK(mode) else "not one"
         raise DisolError(f"{path} must be a folder, but is {kind}. Remove it.")
 
 
@@ -330,7 +330,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def current_umask() -> int:
-    """Return the permissions that new files are not given."""
+    """Return the permissions that new files do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, final
 if TYPE_CHECKING:
     from rich.console import Console
 
-SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook: every one is a message to the browser
-UNKNOWN = 1e9  # seconds; nobody waits for what seems to take longer
+SECONDS_BETWEEN_UPDATES = 0.2  # in a notebook, where each is a message to the browser
+UNKNOWN = 1e9  # seconds; longer estimates are not shown
 
 
 @contextmanager
@@ -23,8 +23,8 @@ def shown_progress(
 ) -> Iterator["ProgressBar"]:
     """Show a bar while the block runs, if it is wanted and anyone can see it.
 
-    total   a whole number is counted, as in 3/7, any other is shown in percent
-    done    of it before the bar begins
+    total   an integer is counted, as in 3/7; of a float, the percentage is shown
+    done    how much of it is done before the bar starts
     """
     bar: ProgressBar
     ipython = sys.modules.get("IPython") if wanted else None
@@ -109,7 +109,7 @@ class HiddenBar(ProgressBar):
 
 @final
 class TerminalBar(ProgressBar):
-    """A bar that rich draws ten times a second, so that the time left runs on while nothing moves."""
+    """A bar that rich draws ten times a second, so that the time left counts down while nothing moves."""
 
     def __init__(self, title: str, total: int | float, done: int | float, console: "Console") -> None:
         from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415  takes 0.1 s
@@ -122,7 +122,7 @@ class TerminalBar(ProgressBar):
         self._progress.start()
 
     def show(self) -> None:
-        """Tell rich how far it is."""
+        """Pass the progress to rich."""
         self._progress.update(self._task, completed=self.completed)
 
     def close(self) -> None:

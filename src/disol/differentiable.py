@@ -1,4 +1,4 @@
-"""Exact solutions that torch differentiates: one solve forwards, and one with the same factors backwards."""
+"""Exact solutions that torch can differentiate: one forward solve, and one adjoint solve with the same factors."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
@@ -19,7 +19,7 @@ from disol.solutions.gradients import differentiable_names, solve_adjoint
 from disol.solutions.solution import Solution
 from disol.solutions.solve import as_case, solve_case
 
-# Where a tensor is in the data: a name, for what is stated by parts also the part, and of exchange 0 (h) or 1 (U_out).
+# Where a tensor is in the data: a name, for conditions also the part, and for convection 0 (h) or 1 (U_out).
 Place = tuple[Any, ...]
 
 
@@ -32,16 +32,16 @@ def solve_differentiable(
     """Solve one case on its true boundary, and let torch differentiate its field with respect to tensors of the data.
 
     The arguments are those of `solve_exact`. Tensors may be the source, the initial field, coefficients (numbers, one
-    for each pixel, or tensors of conductivity), forces of a mask, and numbers stated by parts of the boundary, as
+    value per pixel, or conductivity tensors), forces on a mask, and numbers stated on parts of the boundary, as in
     dirichlet={"left": t} or convection={"top": (h, outside)}. The field is in double precision, on the CPU; gradients
-    arrive where their tensors are.
+    are returned on the devices of their tensors.
     """
     tensors = {place: value for place, value in _leaves(data) if value.requires_grad}
     given = {name: _to_numpy(value) for name, value in data.items() if value is not None}
     case = as_case(problem, None if isinstance(problem, Case) else conventions, given)
     if not case.conventions.true_boundary or case.is_batch:
         raise DisolError(
-            f'Gradients are of one case on its true boundary, got {case}. Pass one, with conventions="physical".'
+            f'Gradients are for one case on its true boundary, got {case}. Pass one, with conventions="physical".'
         )
     known = differentiable_names(case)
     for name in dict.fromkeys(place[0] for place in tensors):
@@ -55,7 +55,7 @@ def solve_differentiable(
 
 
 def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Tensor]]:
-    """Yield the tensors among the data, in mappings and pairs too, and where each is."""
+    """Yield the place and value of each tensor in the data, inside mappings and pairs too."""
     if is_tensor(value):
         yield place, value
     elif isinstance(value, Mapping):
@@ -67,7 +67,7 @@ def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Tensor]]:
 
 
 def _to_numpy(value: Any) -> Any:
-    """Replace tensors by arrays, and those without axes by numbers."""
+    """Replace tensors by arrays, and 0-dimensional ones by numbers."""
     if is_tensor(value):
         return value.item() if value.ndim == 0 else value.detach().cpu().numpy()
     if isinstance(value, Mapping):
@@ -78,7 +78,7 @@ def _to_numpy(value: Any) -> Any:
 
 
 class _Solve(torch.autograd.Function):
-    """The field of a solution as a function of the tensors that its case was given."""
+    """The field of a solution as a function of the tensors in the data of its case."""
 
     @staticmethod
     def forward(ctx: Any, solution: Solution, places: list[Place], *tensors: Tensor) -> Tensor:

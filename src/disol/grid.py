@@ -50,7 +50,7 @@ class Grid:
 
 def nodes_touching(pixels: Bool[Array, "*batch height width"]) -> Bool[Array, "*batch rows columns"]:
     """Mark every node that is a corner of a marked pixel."""
-    return sum_at_nodes(pixels)  # of truth values: whether any is true
+    return sum_at_nodes(pixels)  # summing booleans is a logical or
 
 
 def sum_at_nodes(pixels: Shaped[Array, "*batch height width"]) -> Shaped[Array, "*batch rows columns"]:
@@ -74,7 +74,7 @@ def weigh_at_nodes(
 
 
 def framed(pixels: Shaped[Array, "*batch height width"]) -> Shaped[Array, "*batch height+2 width+2"]:
-    """Surround pixels with zeros."""
+    """Pad an array of pixels with a frame of zeros."""
     *batch, height, width = pixels.shape
     frame = zeros((*batch, height + 2, width + 2), like=pixels)
     frame[..., 1:-1, 1:-1] = pixels
@@ -82,7 +82,7 @@ def framed(pixels: Shaped[Array, "*batch height width"]) -> Shaped[Array, "*batc
 
 
 def sum_over_corners(per_corner: Float[Array, "4 *batch height width"]) -> Float[Array, "*batch rows columns"]:
-    """Add up at each node what its pixels give to that corner (the assembly of a vector)."""
+    """Add up at each node what its pixels contribute to that corner (the assembly of a vector)."""
     _, *batch, height, width = per_corner.shape
     total = zeros((*batch, height + 1, width + 1), like=per_corner)
     for (row, column), values in zip(CORNERS, per_corner, strict=True):

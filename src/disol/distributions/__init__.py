@@ -1,6 +1,6 @@
-"""What cases are drawn from: from a seed to the terms of a case.
+"""Random distributions of cases: from a seed to the terms of a case.
 
-Names are imported on first use, so that a misspelt one is told before NumPy and SciPy are imported.
+Names are imported on first use, so that a misspelt one is reported before NumPy and SciPy are imported.
 """
 
 from typing import TYPE_CHECKING

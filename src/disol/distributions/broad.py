@@ -1,6 +1,6 @@
-"""The parts of the broad distribution, what everyday models are trained on: many kinds of domains, supports and loads.
+"""The parts of the broad distribution, which models for general use are trained on: domains, supports, loads.
 
-The named shapes are no part of it: they are the test.
+The named shapes are not part of it: they are the test.
 """
 
 from disol._mixture import Mixture
@@ -71,7 +71,7 @@ SUPPORTS: Mixture[SegmentKind] = Mixture(
         (0.15, WholeLoops()),
     )
 )
-# Bodies that are held nearly all around do not move: what is fixed leaves room for forces.
+# Bodies that are held nearly all around hardly move: fixed segments leave room for forces.
 FIXED: Mixture[SegmentKind] = Mixture(
     (
         (0.3, SharedSegments("outer", count=(1, 1), share=(0.01, 0.5))),

@@ -1,4 +1,4 @@
-"""What cases are drawn from: the training distribution, and the factors that lead out of it."""
+"""The distributions that cases are drawn from: the training distribution, and the shifts away from it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ class DomainKind(Protocol):
     """A kind of random domain."""
 
     def draw(self, outline_rng: np.random.Generator, hole_rng: np.random.Generator, /) -> Geometry:
-        """Draw one, its outline and its holes from streams of their own."""
+        """Draw a domain, its outline and its holes from separate random streams."""
 
 
 @dataclass(frozen=True)
 class RandomDomain:
-    """A smooth random outline of the paper's kind; with a hole, if it has a size."""
+    """A smooth random outline as in the paper, with a hole if `hole_size` is given."""
 
     alpha: float = 0.8
     hole_size: tuple[float, float] | None = None
@@ -58,13 +58,13 @@ class NamedDomain:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Where the geometry, the boundary segments and the fields of a case come from.
+    """The distributions of the geometry, the boundary segments and the fields of a case.
 
-    segments   of Dirichlet markers, or of what is fixed
-    loaded     of forces; where None, as `segments`
-    clamped    how often a body is fixed in both directions at the same places
-    unequal    how often one of two loads (force_x and force_y, source and initial field) is smaller, or absent
-    last_time  of a transient problem, in seconds
+    segments   segments of supports
+    loaded     segments of forces; None for those of `segments`
+    clamped    probability that a body is fixed in both directions at the same places
+    unequal    probability that one of two loads (force_x and force_y, source and initial field) is smaller, or absent
+    last_time  latest time of a transient problem, in seconds
     """
 
     domain: DomainKind = RandomDomain()
@@ -76,7 +76,7 @@ class Distribution:
     last_time: float = TRAINED_UNTIL
 
     def draw_forces(self, rng: np.random.Generator, geometry: Geometry) -> tuple[Segment, ...]:
-        """Draw where forces act."""
+        """Draw the segments where forces act."""
         return (self.loaded or self.segments).draw(rng, geometry)
 
     def is_clamped(self, rng: np.random.Generator) -> bool:
@@ -84,7 +84,7 @@ class Distribution:
         return rng.random() < self.clamped
 
     def draw_sizes(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Draw the sizes of two loads: one of them is 1, the other one 1, less, or 0."""
+        """Draw the sizes of two loads: one of them is 1, the other 1, less, or 0."""
         if rng.random() >= self.unequal:
             return 1.0, 1.0
         smaller = max(0.0, rng.uniform(-1.0, 1.0))
@@ -92,7 +92,7 @@ class Distribution:
 
 
 def with_topology(distribution: Distribution, size: Size | None) -> Distribution:
-    """Cut a hole; its size is the side of the box its points are drawn in."""
+    """Cut a hole; its size is the side of the box that its points are drawn in."""
     hole_size = HOLE_SIZE if size is None else interval("topology", size, 0.05, 0.6)
     domain = distribution.domain
     if isinstance(domain, NamedDomain):
@@ -107,7 +107,7 @@ def with_boundary(distribution: Distribution, size: Size | None) -> Distribution
         return replace(distribution, segments=FRAGMENTED)
     fewest, most = interval("boundary", size, 1.0, 20.0)
     if not (fewest.is_integer() and most.is_integer()):
-        raise DisolError(f"The size of 'boundary' is a number of segments, got {write_size(size)}. Give whole numbers.")
+        raise DisolError(f"The size of 'boundary' must be whole numbers of segments, got {write_size(size)}.")
     return replace(distribution, segments=replace(FRAGMENTED, count=(int(fewest), int(most))))
 
 
@@ -118,7 +118,7 @@ def with_source(distribution: Distribution, size: Size | None) -> Distribution:
     lowest, highest = interval("source", size, 0.1, 64.0)
     if lowest != highest:
         raise DisolError(
-            f"The size of 'source' is one number, got {write_size(size)}. Give the highest frequency alone."
+            f"The size of 'source' is one number, got {write_size(size)}. Give the highest frequency only."
         )
     return replace(distribution, fields=replace(HIGH_FREQUENCY, frequency=highest))
 
@@ -131,24 +131,23 @@ FACTORS: dict[str, Callable[[Distribution, Size | None], Distribution]] = {
 
 
 def read_shift(shift: Shift) -> dict[str, Size | None]:
-    """Read a shift into factors and their sizes, None meaning the usual size.
+    """Read a shift into factors and their sizes, where None is the default size.
 
-    `None`, `"topology"`, `"boundary,source"`, `"all"`, `"topology=0.3"`, `"topology=0.2..0.3"` for sizes drawn between
-    two, `"shape:arrow+hole"`, `"broad"`, `"released"`, or a mapping `{"topology": (0.2, 0.3), "source": None}`.
+    A shift is `None`, `"topology"`, `"boundary,source"`, `"all"`, `"topology=0.3"`, `"topology=0.2..0.3"` for sizes
+    drawn from an interval, `"shape:arrow+hole"`, `"broad"`, `"released"`, or a mapping
+    `{"topology": (0.2, 0.3), "source": None}`.
     """
     if shift is None:
         return {}
     if isinstance(shift, Mapping):
         return {str(factor): read_size(str(factor), size) for factor, size in shift.items()}
     if not isinstance(shift, str):
-        raise DisolError(
-            f"A shift is a name, a mapping of names to sizes or None, got {shown(shift)}. Pass one of these."
-        )
+        raise DisolError(f"A shift is a name, a mapping of names to sizes, or None, got {shown(shift)}.")
     factors: dict[str, Size | None] = {}
     for part in shift.split(","):
         name, equals, size = part.strip().partition("=")
         if name in factors:
-            raise DisolError(f"The shift {shift!r} names {name!r} twice. Name it once.")
+            raise DisolError(f"The shift {shift!r} names {name!r} twice.")
         factors[name] = parse_size(name, size) if equals else None
     return factors
 
@@ -169,18 +168,18 @@ def names_a_shape(shift: Shift) -> bool:
 
 
 def shifted(shift: Shift, alpha: float = 0.8, elastic: bool = False) -> Mixture[Distribution]:
-    """Return the distributions a shift leads to, of elastic bodies or of scalar fields; mostly there is one."""
+    """Return the distributions of a shift, usually one, for elastic bodies or for scalar fields."""
     if not is_number(alpha) or not 0 <= alpha <= 1:
         raise DisolError(f"alpha must lie in [0, 1], got {shown(alpha)}. The training outlines use 0.8.")
     distribution, factors = Distribution(domain=RandomDomain(float(alpha))), read_shift(shift)
-    for name in sorted(factors, key=lambda name: name in FACTORS):  # these last: their own sizes are to hold
+    for name in sorted(factors, key=lambda name: name in FACTORS):  # factors last, so that their sizes prevail
         if name in FACTORS:
             distribution = FACTORS[name](distribution, factors[name])
         elif name not in ("all", *MIXTURES) and not name.startswith("shape:"):
             known = [*FACTORS, "all", "shape:NAME", "shape:NAME+hole", *MIXTURES]
             raise DisolError(f"Unknown shift {name!r}. The shifts are {', '.join(known)}.")
         elif factors[name] is not None:
-            raise DisolError(f"Only {', '.join(FACTORS)} have sizes, but {name!r} got one. Give it to one of these.")
+            raise DisolError(f"Only {', '.join(FACTORS)} have sizes, but {name!r} got one.")
         elif name in MIXTURES:
             require_alone(name, shift, alpha)
             return MIXTURES[name]["elastic" if elastic else "scalar"]
@@ -192,7 +191,7 @@ def shifted(shift: Shift, alpha: float = 0.8, elastic: bool = False) -> Mixture[
 
 
 def require_alone(name: str, shift: Shift, alpha: float) -> None:
-    """Refuse to change a mixture, whose parts have their own holes, segments, sources and outlines."""
+    """Refuse to combine a mixture with other shifts: its parts have their own holes, segments, sources and outlines."""
     if len(read_shift(shift)) > 1:
         raise DisolError(f"The shift {name!r} stands alone, got {describe_shift(shift)!r}. Leave out the others.")
     if alpha != RandomDomain.alpha:
@@ -200,7 +199,7 @@ def require_alone(name: str, shift: Shift, alpha: float) -> None:
 
 
 def with_all(distribution: Distribution) -> Distribution:
-    """Apply every factor at its usual size."""
+    """Apply every factor at its default size."""
     for factor in FACTORS.values():
         distribution = factor(distribution, None)
     return distribution
@@ -214,16 +213,16 @@ def with_shape(distribution: Distribution, written: str) -> Distribution:
     named_shape(shape)
     before = distribution.domain
     if isinstance(before, NamedDomain):
-        raise DisolError(f"A case has one shape, got {before.name!r} and {shape!r}. Name one of them.")
+        raise DisolError(f"A case has one shape, got {before.name!r} and {shape!r}.")
     if isinstance(before, RandomDomain) and before.hole_size is not None:
         raise no_random_hole(shape)
     shaped = replace(distribution, domain=NamedDomain(shape, bool(hole)))
-    # The paper's kind of test: sharp corners, a hole, fragments and rough sources at once.
+    # As in the paper's tests: sharp corners, a hole, fragments and rough sources at once.
     return with_source(with_boundary(shaped, None), None) if hole else shaped
 
 
 def no_random_hole(shape: str) -> DisolError:
-    """Return the error of a named shape that is to have a random hole."""
+    """Return the error for a named shape that was asked to have a random hole."""
     return DisolError(
         f"A named shape has no random hole. Write shape:{shape}+hole for its own, and leave out topology and all."
     )
@@ -234,7 +233,7 @@ def mixed(everything: Distribution) -> Mixture[Distribution]:
     return Mixture(((0.6, everything), (0.25, Distribution()), (0.15, with_all(Distribution()))))
 
 
-# Those that stand alone, of problems with a scalar field and of elasticity.
+# Shifts that cannot be combined with others, for problems with a scalar field and for elasticity.
 MIXTURES: dict[str, dict[str, Mixture[Distribution]]] = {
     "broad": {
         "scalar": mixed(

@@ -13,7 +13,7 @@ from disol.grid import nodes_touching
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Markers, Problem
 
-# What a case is drawn as before it meets a grid: markers as segments, fields as functions.
+# A drawn case before it is put on a grid: markers as segments, fields as functions.
 Sketch = dict[str, Any]
 Streams = Callable[[str], np.random.Generator]
 
@@ -22,9 +22,9 @@ LEAST_LOADED = 0.25  # share of the loaded nodes that must be free to move
 
 
 def random_stream(seed: int, index: int, purpose: str) -> np.random.Generator:
-    """Return the generator of one purpose of one case.
+    """Return the random generator for one purpose in one case.
 
-    Each purpose has its own stream, so a factor that changes how a source is drawn leaves the outline alone.
+    Each purpose has its own stream, so a factor that changes how a source is drawn does not change the outline.
     """
     return np.random.default_rng([seed, index, crc32(purpose.encode())])
 
@@ -32,7 +32,7 @@ def random_stream(seed: int, index: int, purpose: str) -> np.random.Generator:
 def draw_terms(
     problem: Problem, streams: Streams, raster: Raster, distribution: Distribution, conventions: Conventions
 ) -> Sketch:
-    """Draw what a case is given; `raster` is its geometry on the problem's own grid, where fields are scaled."""
+    """Draw the terms of a case; `raster` is its geometry on the problem's own grid, on which fields are scaled."""
     supports = terms_of_kind(problem.terms, SUPPORT)
     loads = [term for term in problem.terms if term.kind.is_load]
     sizes = dict.fromkeys((term.name for term in loads), 1.0)
@@ -48,7 +48,7 @@ def draw_terms(
         elif term.kind is FORCE:
             held = [sketch[support.name] for support in supports if support.component in (None, term.component)]
             force = _draw_force(rng, raster, distribution, held)
-            # Files keep the signs of forces alone, so one that is smaller than the other is left out.
+            # Files store only the signs of forces, so a force that would be smaller is left out.
             sketch[term.name] = force if sizes[term.name] == 1 else Markers((), 0.0)
         elif term.kind is TIMES:
             times = [time for time in problem.times if time <= distribution.last_time]
@@ -61,7 +61,7 @@ def draw_terms(
 
 
 def _draw_force(rng: np.random.Generator, raster: Raster, distribution: Distribution, held: list[Markers]) -> Markers:
-    """Draw a force of +1 or −1 on segments that supports of its component do not hold for the most part."""
+    """Draw a force of +1 or −1 on segments of which supports of its component leave enough nodes free."""
     pinned = nodes_touching(np.logical_or.reduce([markers.on(raster) for markers in held]))
     for _ in range(MOST_TRIES):
         segments = distribution.draw_forces(rng, raster.geometry)

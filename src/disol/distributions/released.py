@@ -1,6 +1,6 @@
-"""The parts of the shift `released`: cases of the kind that the paper's authors released as out of distribution.
+"""The parts of the shift `released`: cases like those that the paper's authors released as out of distribution.
 
-The outlines have the places and sizes of theirs, read off the masks; holes, boundary data and sources are random.
+The outlines have the same positions and sizes, read off the masks; holes, boundary data and sources are random.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from disol.geometry.polygons import AroundCentre, Slot, area, middle
 from disol.geometry.shapes import Polygon, star
 
 MOST_TRIES = 200
-OFF_CENTRE = 0.04  # how far a central hole lies from the middle of its outline, at most
+OFF_CENTRE = 0.04  # largest distance of a central hole from the middle of its outline, along x and along y
 
-# In pixels of a 64 grid the arrow, of a 128 grid the others, as (left, top) to (right, bottom).
+# Vertices in pixels, of a 64 grid for the arrow and of a 128 grid for the others.
 OUTLINES: tuple[Polygon, ...] = (
     np.array([(11, 24), (32, 24), (32, 11), (53, 33.5), (32, 56), (32, 43), (11, 43)]) / 64,
     np.array([(37, 40), (118, 40), (92, 86), (11, 86)]) / 128,
@@ -40,7 +40,7 @@ SHORT_HOLES = PlacedHoles(
 
 @dataclass(frozen=True)
 class CentralHole:
-    """An outline with one random hole about its middle, of a share of its area."""
+    """An outline with one random hole near its middle that takes a share of its area."""
 
     share: tuple[float, float] = (0.11, 0.26)
     coverage: tuple[float, float] = (0.16, 0.34)
@@ -57,7 +57,7 @@ class CentralHole:
             inside = geometry.holes[0].inside(JUDGED_ON)
             if not (inside & ~room).any() and covers(geometry, self.coverage):
                 return geometry
-        raise DisolError(f"No hole of a share in {self.share} fits the outlines. Ask for smaller ones.")
+        raise DisolError(f"No hole with a share of the area in {self.share} fits the outlines. Ask for smaller ones.")
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,17 @@ class SmallHoles:
             geometry = Geometry(outer, self.holes.draw(hole_rng, outer))
             if geometry.holes and covers(geometry, self.coverage):
                 return geometry
-        raise DisolError(f"No holes leave a coverage in {self.coverage}. Ask for smaller ones.")
+        raise DisolError(f"No holes leave a coverage in {self.coverage}. Ask for smaller holes.")
 
 
 def covers(geometry: Geometry, coverage: tuple[float, float]) -> bool:
-    """Tell whether a domain covers a share of the grid between two."""
+    """Tell whether the share of the grid that a domain covers lies in an interval."""
     mask: Bool[np.ndarray, "height width"] = geometry.mask(JUDGED_ON)
     return bool(coverage[0] <= mask.mean() <= coverage[1])
 
 
 def centroid(curve: Curve) -> np.ndarray:
-    """Return the middle of the pixels inside a curve."""
+    """Return the centroid of the pixels inside a curve."""
     rows, columns = np.nonzero(curve.inside(JUDGED_ON))
     return (np.array([columns.mean(), rows.mean()]) + 0.5) * JUDGED_ON.h
 

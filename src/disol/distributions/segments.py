@@ -1,4 +1,4 @@
-"""How boundary markers are drawn: as one run of the outer loop, as fragments, along sides, on holes, all around."""
+"""Random boundary markers: one run of the outer loop, fragments, straight sides, parts of holes, whole loops."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -10,9 +10,9 @@ from disol.geometry import Geometry, Raster, Segment, draw_segments
 from disol.geometry.boundary import spaced_segments
 from disol.grid import Grid, nodes_touching
 
-# Where even this grid leaves a node free, finer ones do.
+# If markers leave a node free on this grid, they do so on finer ones.
 COARSEST = Grid(16, 16)
-SHORTEST = 0.01  # of a loop, of a piece among many
+SHORTEST = 0.01  # of a loop: length of the shortest of several segments
 
 
 @runtime_checkable
@@ -25,7 +25,7 @@ class SegmentKind(Protocol):
 
 @dataclass(frozen=True)
 class SegmentSettings:
-    """How boundary markers are drawn: how many outer segments, how long, and how often one on the hole."""
+    """Segments of the outer loop, with their number and lengths, and with some probability one on a hole."""
 
     count: tuple[int, int] = (1, 1)
     length: tuple[float, float] = (0.1, 0.25)
@@ -46,11 +46,11 @@ class SegmentSettings:
 
 @dataclass(frozen=True)
 class SharedSegments:
-    """Pieces that together cover a share of each loop they lie on, from almost nothing to almost all of it.
+    """Segments that together cover a share of each loop they lie on, from almost nothing to almost all of it.
 
-    loops   which ones they may lie on; where there is no hole, the outer one
-    count   of all pieces
-    share   of each loop, smaller ones more often
+    loops   the loops they may lie on; the outer one if there is no hole
+    count   fewest and most segments in total
+    share   smallest and largest share of a loop, drawn log-uniformly
     """
 
     loops: Literal["outer", "holes", "any"] = "outer"
@@ -58,7 +58,7 @@ class SharedSegments:
     share: tuple[float, float] = (0.01, 0.9)
 
     def draw(self, rng: np.random.Generator, geometry: Geometry) -> tuple[Segment, ...]:
-        """Draw the segments of one marker; where they would leave nothing free, fewer and shorter ones."""
+        """Draw the segments of one marker; if they would leave no node free, a short one instead."""
         count = int(rng.integers(self.count[0], self.count[1] + 1))
         loops = choose_loops(rng, geometry, self.loops)[:count]
         owners = np.append(loops, rng.choice(loops, size=count - len(loops)))
@@ -72,23 +72,23 @@ class SharedSegments:
 
 @dataclass(frozen=True)
 class WholeLoops:
-    """Whole loops: the outer one, holes, or several."""
+    """Whole loops: the outer one, some of the holes, or both."""
 
     def draw(self, rng: np.random.Generator, geometry: Geometry) -> tuple[Segment, ...]:
-        """Draw the segments of one marker; where they would leave nothing free, fewer and shorter ones."""
+        """Draw the segments of one marker; if they would leave no node free, a short one instead."""
         segments = tuple(Segment(rng.random(), 1.0, int(loop)) for loop in choose_loops(rng, geometry, "any"))
         return segments if leaves_nodes_free(geometry, segments) else draw_segments(rng, 1, (0.1, 0.25))
 
 
 @dataclass(frozen=True)
 class StraightSides:
-    """Straight sides of polygons from corner to corner; a loop without any has one run instead.
+    """Straight sides of the outer loop from corner to corner; a loop without straight sides gets one run instead.
 
-    count   of sides, where there are as many
+    count   fewest and most sides, at most all but one
     """
 
     count: tuple[int, int] = (1, 2)
-    shortest: float = 0.04  # of a loop; what is shorter is a piece of a curve
+    shortest: float = 0.04  # of a loop; a shorter side counts as part of a curve
 
     def draw(self, rng: np.random.Generator, geometry: Geometry) -> tuple[Segment, ...]:
         """Draw the segments of one marker."""
@@ -103,7 +103,7 @@ class StraightSides:
 
 
 def choose_loops(rng: np.random.Generator, geometry: Geometry, among: Literal["outer", "holes", "any"]) -> list[int]:
-    """Draw which loops are marked, in random order: some, and at least one."""
+    """Choose at least one loop to be marked, in random order."""
     loops = {"outer": [0], "holes": list(range(1, len(geometry.curves))), "any": list(range(len(geometry.curves)))}
     candidates = loops[among] or [0]
     count = int(rng.integers(1, len(candidates) + 1))
@@ -111,13 +111,13 @@ def choose_loops(rng: np.random.Generator, geometry: Geometry, among: Literal["o
 
 
 def split_length(rng: np.random.Generator, length: float, pieces: int) -> Float[np.ndarray, " piece"]:
-    """Split a length at random into pieces that are not too short to be seen."""
+    """Split a length at random into pieces that are long enough to show on a grid."""
     shares = 0.1 + rng.random(pieces)
     return np.maximum(length * shares / shares.sum(), SHORTEST)
 
 
 def leaves_nodes_free(geometry: Geometry, segments: tuple[Segment, ...]) -> bool:
-    """Tell whether markers that pin pixels leave nodes free, on coarse grids too."""
+    """Tell whether supports on these segments leave nodes free, on coarse grids too."""
     if sum(segment.length for segment in segments) < 0.5:
         return True
     raster = Raster(geometry, COARSEST)

@@ -1,4 +1,4 @@
-"""Sizes of the factors of a shift: a number, or two that the size is drawn between; in Python and as texts."""
+"""Sizes of the factors of a shift: a number, or an interval that the size is drawn from; in Python and as text."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ Size = float | int | tuple[float | int, float | int]
 
 
 def read_size(factor: str, size: Any) -> Size | None:
-    """Read a size as it is given in Python: None, a number, or a (smallest, largest) pair of numbers."""
+    """Read a size given in Python: None, a number, or a pair of numbers (smallest, largest)."""
     if size is None:
         return None
     if is_number(size):
         return number(f"The size of {shown(factor)}", size)
     if is_pair(size) and all(map(is_number, size)):
         return number(f"The size of {shown(factor)}", size[0]), number(f"The size of {shown(factor)}", size[1])
-    raise DisolError(f"The size of {factor!r} is a number or a pair of numbers, got {shown(size)}. Give one of these.")
+    raise DisolError(f"The size of {factor!r} must be a number or a pair of numbers, got {shown(size)}.")
 
 
 def parse_size(factor: str, text: str) -> Size:
@@ -31,7 +31,7 @@ def parse_size(factor: str, text: str) -> Size:
 
 
 def write_size(size: Size) -> str:
-    """Write a size as `parse_size` reads it, with every digit."""
+    """Write a size as text that `parse_size` reads back exactly."""
     pair = size if isinstance(size, tuple) else (size,)
     return "..".join(repr(float(bound)).removesuffix(".0") for bound in pair)
 
@@ -41,7 +41,5 @@ def interval(factor: str, size: Size, low: float, high: float) -> tuple[float, f
     smallest, largest = map(float, size if isinstance(size, tuple) else (size, size))
     if not low <= smallest <= largest <= high:
         written = write_size(size)
-        raise DisolError(
-            f"The size of {factor!r} must lie in [{low:g}, {high:g}], got {written}. Choose one that does."
-        )
+        raise DisolError(f"The size of {factor!r} must lie in [{low:g}, {high:g}], got {written}.")
     return smallest, largest

@@ -1,4 +1,4 @@
-"""Layers that know no PDE: stencils, Fourier modes, channel mixing, scales, attention and pointwise readouts."""
+"""Layers that know nothing of PDEs: stencils, Fourier modes, channel mixing, scales, attention, pointwise readouts."""
 
 from disol.nn.assembly import Downsampling, MultiscaleAssembly
 from disol.nn.convolution import NormalisedGELU, convolution_block, stencil_stem

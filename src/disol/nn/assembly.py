@@ -15,7 +15,7 @@ Downsampling = Literal["pool", "strided"]
 
 
 class EncoderLevel(nn.Module):
-    """Stencils of one scale, the second of them swept over the features again if asked to, then optional mixing."""
+    """Two stencils at one scale, the second swept over the features `sweeps` times, then optional channel mixing."""
 
     def __init__(self, in_channels: int, out_channels: int, expansion: int, *, sweeps: int = 1) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class EncoderLevel(nn.Module):
 
 
 class DecoderLevel(nn.Module):
-    """Coarse features brought to one scale and merged with what the encoder left there."""
+    """Coarse features upsampled to one scale and merged with the features of the encoder there."""
 
     def __init__(self, channels: int, *, gated: bool) -> None:
         super().__init__()
@@ -58,14 +58,15 @@ class DecoderLevel(nn.Module):
 class MultiscaleAssembly(nn.Module):
     """Spread features over `depth` scales; the channels double from each scale to the next coarser one.
 
-    gated_skips         skips with a gate, counted from the deepest
+    gated_skips         number of skips with a gate, counted from the deepest
     mask_skip_routing   multiply each skip by the domain at its scale, before its gate
     downsampling        "pool" (2×2 maximum) or "strided" (2×2 convolution)
-    level_expansion     of a gated mixing block after the stencils of every encoder level; 0 for none
-    coarse_sweeps       times the second stencil of the coarsest scale acts, with the same weights: distant parts of a
-                        domain hear of each other, as by repeated sweeps of a coarse solver
+    level_expansion     expansion of the gated mixing block after the stencils of every encoder level; 0 for no block
+    coarse_sweeps       how often the second stencil of the coarsest scale is applied, with the same weights: distant
+                        parts of a domain interact, as in repeated sweeps of a coarse solver
 
-    With routing no skip carries anything from outside the domain; the way down to the coarsest scale still does.
+    With `mask_skip_routing` no skip carries features from outside the domain; the encoder's path to the coarsest scale
+    still does.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class MultiscaleAssembly(nn.Module):
     def route(
         self, skips: list[Float[Tensor, "batch _ _ _"]], domain: Float[Tensor, "batch 1 height width"]
     ) -> list[Float[Tensor, "batch _ _ _"]]:
-        """Keep of each skip what lies in the domain as its scale sees it, if that is asked for."""
+        """Multiply each skip by the domain at its scale, if `mask_skip_routing` is set."""
         if not self.mask_skip_routing:
             return skips
         routed = []

@@ -17,8 +17,8 @@ if HAS_KERNELS:
 class Stencil(nn.Conv2d):
     """A 3×3 convolution with zero padding.
 
-    In bfloat16 on a GPU, up to 64 channels are convolved by kernels of our own: cuDNN's are made for many channels, and
-    with 8 or 16 they take about four times as long, weight gradients up to ten times.
+    In bfloat16 on a GPU, up to 64 channels are convolved by our own Triton kernels: cuDNN's are made for many channels,
+    and with 8 or 16 they take about four times as long, for weight gradients up to ten times.
     """
 
     def __init__(self, in_channels: int, out_channels: int, *, bias: bool = False) -> None:
@@ -38,11 +38,11 @@ class Stencil(nn.Conv2d):
 class NormalisedGELU(nn.GroupNorm):
     """GELU(GroupNorm(z)).
 
-    Trained in bfloat16 on a GPU by kernels of our own, which pass over memory as seldom as they can.
+    When training in bfloat16 on a GPU, our own Triton kernels compute it in as few passes over memory as possible.
     """
 
     def __init__(self, channels: int, *, groups: int = 8) -> None:
-        """Normalise groups of channels of each case; one group where `channels` cannot be divided evenly."""
+        """Normalise `groups` groups of channels of each case, or one group if they do not divide `channels`."""
         super().__init__(groups if channels % groups == 0 else 1, channels)
         self.activation = GELU()
 
@@ -61,7 +61,7 @@ def convolution_block(in_channels: int, out_channels: int) -> nn.Sequential:
     layers = [
         ("0", Stencil(in_channels, out_channels)),
         ("1", NormalisedGELU(out_channels)),
-        # Weights are filed under these numbers since the activation was a layer of its own.
+        # Checkpoints name the weights by these numbers, from when the activation was a layer of its own.
         ("3", Stencil(out_channels, out_channels)),
         ("4", NormalisedGELU(out_channels)),
     ]
@@ -69,7 +69,7 @@ def convolution_block(in_channels: int, out_channels: int) -> nn.Sequential:
 
 
 def stencil_stem(in_channels: int, out_channels: int) -> nn.Sequential:
-    """Two 3×3 convolutions with a leaky kink between them: a 5×5 learned stencil."""
+    """Two 3×3 convolutions with a leaky ReLU between them: a learned 5×5 stencil."""
     return nn.Sequential(
         Stencil(in_channels, out_channels, bias=True),
         nn.LeakyReLU(0.1),

@@ -1,8 +1,8 @@
 """Maps of domains to the unit disc: boundaries matched by arc length, harmonic inside, so that nothing folds.
 
 A harmonic map onto a convex set whose boundary values run once around it is one to one (Radó, Kneser, Choquet; for the
-five-point stencil Tutte). The way from the disc to a domain that is not convex has no such promise, so the harmonic map
-is the one to the disc, and its inverse is looked up.
+five-point stencil Tutte). In the other direction, from the disc to a domain that is not convex, nothing of the kind is
+guaranteed. So the map to the disc is the harmonic one, and its inverse is looked up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,17 +20,19 @@ from disol.solvers import DiscreteOperator, solve_batch
 
 # Differences along the four sides of a pixel: a positive weight for every edge of a planar graph.
 FIVE_POINT = ((1.0, -0.5, 0.0, -0.5), (-0.5, 1.0, -0.5, 0.0), (0.0, -0.5, 1.0, -0.5), (-0.5, 0.0, -0.5, 1.0))
-FAR = 100.0  # from the disc; infinite places would have no distances
+FAR = 100.0  # from the disc; infinite coordinates would give NaN distances
 DISTANCES_AT_ONCE = 2**26  # from points of the disc to pixels, on a GPU
 DISTANCES_IN_CACHE = 2**20  # of a CPU
 
 
 class BoundaryWalk(NamedTuple):
-    """Where the sides of a domain end along its boundary, the domain on the right; sides are (number, row, column).
+    """Where the sides of pixels end along the boundary of a domain, which lies on the right.
 
-    is_side    a pixel of the domain has none beyond this side
-    fraction   of the length of the boundary up to the end of a side
-    is_whole   all sides of a domain are on one loop
+    Sides are indexed (number, row, column).
+
+    is_side    whether the pixel is in the domain and the one beyond this side is not
+    fraction   share of the length of the boundary up to the end of a side
+    is_whole   whether all sides of a domain are on one loop
     """
 
     is_side: Bool[Tensor, "batch 4 height width"]
@@ -39,9 +41,9 @@ class BoundaryWalk(NamedTuple):
 
 
 def walk_boundaries(masks: Bool[Tensor, "batch height width"]) -> BoundaryWalk:
-    """Walk around the domains of a batch, all at once: every side finds the one 2ⁿ steps ahead of it.
+    """Walk around all domains of a batch at once, by pointer jumping: every side finds the one 2ⁿ steps ahead.
 
-    Lengths are from the middle of a side to that of the next, which is right along axes and diagonals.
+    Lengths are measured from the middle of a side to that of the next, which is exact along axes and diagonals.
     """
     framed = pad(masks, (1, 1, 1, 1))
     height, width = framed.shape[1:]
@@ -64,7 +66,7 @@ def walk_boundaries(masks: Bool[Tensor, "batch height width"]) -> BoundaryWalk:
     start = flat.int().argmax(1, keepdim=True)
     first = step.gather(1, start)
     second = successor.gather(1, start)
-    left = step.scatter(1, start, 0.0)  # to walk from the middle of a side to that of the first
+    left = step.scatter(1, start, 0.0)  # length left to walk, from the middle of a side to that of the first
     jump = successor.scatter(1, start, start)
     for _ in range(int(flat.sum(1).max()).bit_length()):
         left = left + left.gather(1, jump)
@@ -92,14 +94,14 @@ class DiscMap(NamedTuple):
         return self.corners.mean(1) * self.mask[:, None]
 
     def count_folds(self) -> Int[Tensor, " batch"]:
-        """Count the pixels of each domain that the map turns over or flattens: a triangle of corners has no area."""
+        """Count the pixels of each domain that the map inverts or flattens: a triangle of corners has an area ≤ 0."""
         following, before = self.corners.roll(-1, 1), self.corners.roll(1, 1)
         a, b = following - self.corners, before - self.corners
         areas = a[:, :, 0] * b[:, :, 1] - a[:, :, 1] * b[:, :, 0]
         return ((areas <= 0).any(1) & self.mask).sum((1, 2))
 
     def nearest(self, points: Float[Tensor, "point 2"]) -> Int[Tensor, "batch point"]:
-        """Return which pixel of each domain, on its grid laid out flat, lies nearest to each point of the disc."""
+        """Return the pixel of each domain, as an index into the flattened grid, nearest to each point of the disc."""
         places = torch.where(self.mask[:, None], self.pixels, FAR).flatten(2)
         most = DISTANCES_AT_ONCE if places.is_cuda else DISTANCES_IN_CACHE
         at_once = max(most // (len(points) * places.shape[2]), 1)
@@ -111,7 +113,7 @@ class DiscMap(NamedTuple):
         return torch.cat(found)
 
     def symmetric_versions(self) -> Iterator["DiscMap"]:
-        """Yield these maps, and those of the domains mirrored and, on a square grid, turned: they turn with them."""
+        """Yield the maps of these domains and of their mirrored and, on a square grid, rotated versions."""
         for mirrored in (self, self._mirrored()):
             for version in (mirrored, mirrored._upended()):
                 yield version
@@ -131,9 +133,9 @@ class DiscMap(NamedTuple):
 
 @torch.no_grad()
 def map_to_disc(masks: Bool[Tensor, "batch height width"], cases: Sequence[int] | None = None) -> DiscMap:
-    """Map domains to the unit disc, each turned so that its boundary moves least.
+    """Map domains to the unit disc, each rotated so that its boundary moves least.
 
-    cases   their numbers in a batch of which these are some, for the error that names one
+    cases   numbers of the domains in the batch that they are from, for error messages
     """
     walk = walk_boundaries(masks)
     if not walk.is_whole.all():
@@ -154,14 +156,14 @@ def map_to_disc(masks: Bool[Tensor, "batch height width"], cases: Sequence[int] 
     corners = []
     for corner, (row, column) in enumerate(CORNERS):
         shared = nodes[:, :, row : row + height, column : column + width]
-        # Two pixels that touch at a corner alone pass it one after the other, at places of their own.
+        # Where two pixels touch only at a corner, the boundary passes it twice: each pixel has its own place there.
         passes = walk.is_side[:, corner - 1] & walk.is_side[:, corner]
         corners.append(torch.where(passes[:, None], ends[:, corner - 1], shared))
     return DiscMap(masks, torch.stack(corners, 1))
 
 
 def _turned(walk: BoundaryWalk, height: int, width: int) -> Float[Tensor, "batch 4 2 {height} {width}"]:
-    """Return the points of the circle where sides end, turned towards where they end on the grid."""
+    """Return the points of the circle where sides end, rotated to fit best where they end on the grid."""
     angle = 2 * torch.pi * walk.fraction
     rows, columns = torch.meshgrid(
         torch.arange(height, device=angle.device), torch.arange(width, device=angle.device), indexing="ij"
@@ -182,7 +184,7 @@ def _turned(walk: BoundaryWalk, height: int, width: int) -> Float[Tensor, "batch
 def _harmonic(
     masks: Bool[Tensor, "batch height width"], boundary: Float[Tensor, "batch 2 rows columns"]
 ) -> Float[Tensor, "batch 2 rows columns"]:
-    """Return the values inside that are the means of their four neighbours, 0 on the boundary and outside."""
+    """Return inner values that are each the mean of their four neighbours; 0 on the boundary and outside."""
     framed = pad(masks, (1, 1, 1, 1))
     inside = framed[:, :-1, :-1] & framed[:, :-1, 1:] & framed[:, 1:, :-1] & framed[:, 1:, 1:]
     everywhere = torch.ones_like(inside)[:, None]

@@ -1,19 +1,19 @@
-"""Triton kernels of a graph neural operator: what nodes get from their neighbours, and the slopes of that.
+"""Triton kernels of a graph neural operator: what nodes receive from their neighbours, and its gradients.
 
-With the node's part a and its neighbour's part b of a kernel's first layer, and features v,
+The first layer of a kernel gives a + b, with a from the node and b from its neighbour. With features v,
 h = GELU(W GELU(a + b) + c) / (number of neighbours), M = Σ h ⊗ v over the neighbours, and the message is A M.
 
-All but a gradient of A is made node by node. Programs beyond the last node end at once, and nothing is read or written
-where there is no neighbour. Sums are float32; products of float32 are as exact as float32.
+All but the gradient of A is computed node by node. Programs beyond the last node end at once, and nothing is read or
+written where there is no neighbour. Sums are float32; products of float32 numbers have the precision of float32.
 
 neighbours    [node, STEPS]: numbers of nodes; -1 where there is none
-count         [1]: of nodes
+count         [1]: number of nodes
 
-STEPS, CHANNELS, UNITS, FEATURES   neighbours; of a and b; of h; of v
+STEPS, CHANNELS, UNITS, FEATURES   steps to neighbours; channels of a and b; units of h; features of v
 *_PADDED                           the same, padded to a power of two
-PART                               features at a time
-NODES                              of a program, one after the other
-ROWS, COLUMNS, AT_ONCE             of a tile of a matrix; entries of its sums at a time
+PART                               features handled at a time
+NODES                              nodes of a program, handled one after the other
+ROWS, COLUMNS, AT_ONCE             rows and columns of a tile of a matrix; terms of its sums added at a time
 """
 
 from typing import no_type_check  # Triton reads its arguments' types itself
@@ -27,7 +27,7 @@ from disol.nn.norm_kernels import gelu_and_slope
 @no_type_check
 @triton.jit
 def load_rows(matrix, rows, exist, first, COLUMNS: tl.constexpr, PART: tl.constexpr):
-    """Return PART columns, from the first one on, of some rows of a matrix that has COLUMNS of them."""
+    """Return PART columns, from `first` on, of some rows of a matrix with COLUMNS columns."""
     column = first + tl.arange(0, PART)
     mask = exist[:, None] & (column < COLUMNS)[None, :]
     return tl.load(matrix + rows[:, None] * COLUMNS + column[None, :], mask=mask, other=0.0)
@@ -36,7 +36,7 @@ def load_rows(matrix, rows, exist, first, COLUMNS: tl.constexpr, PART: tl.conste
 @no_type_check
 @triton.jit
 def store_rows(matrix, rows, exist, first, value, COLUMNS: tl.constexpr, PART: tl.constexpr):
-    """Store what `load_rows` loads."""
+    """Store the entries that `load_rows` loads."""
     column = first + tl.arange(0, PART)
     mask = exist[:, None] & (column < COLUMNS)[None, :]
     tl.store(matrix + rows[:, None] * COLUMNS + column[None, :], value.to(matrix.dtype.element_ty), mask=mask)
@@ -45,7 +45,7 @@ def store_rows(matrix, rows, exist, first, value, COLUMNS: tl.constexpr, PART: t
 @no_type_check
 @triton.jit
 def load_neighbours(neighbours, node, STEPS: tl.constexpr, STEPS_PADDED: tl.constexpr):
-    """Return the numbers of the steps from a node, the nodes there, and which of them exist."""
+    """Return the numbers of the steps from a node, the neighbours they lead to, and which of these exist."""
     step = tl.arange(0, STEPS_PADDED)
     neighbour = tl.load(neighbours + node * STEPS + step, mask=step < STEPS, other=-1)
     return step, neighbour.to(tl.int64), neighbour >= 0
@@ -54,7 +54,7 @@ def load_neighbours(neighbours, node, STEPS: tl.constexpr, STEPS_PADDED: tl.cons
 @no_type_check
 @triton.jit
 def nodes_of_program(count, NODES: tl.constexpr):
-    """Return the first node of this program, and the one behind its last."""
+    """Return the first node of this program, and the one after its last."""
     first = tl.program_id(0) * NODES
     return first, tl.minimum(first + NODES, tl.load(count))
 
@@ -62,7 +62,7 @@ def nodes_of_program(count, NODES: tl.constexpr):
 @no_type_check
 @triton.jit
 def first_layer(here, there, node, neighbour, is_there, CHANNELS: tl.constexpr, CHANNELS_PADDED: tl.constexpr):
-    """Return GELU(a + b) [step, channel] of the edges of a node, its slope, and 1 / (number of neighbours)."""
+    """Return GELU(a + b) [step, channel] on the edges of a node, its derivative, and 1 / (number of neighbours)."""
     channel = tl.arange(0, CHANNELS_PADDED)
     a = tl.load(here + node * CHANNELS + channel, mask=channel < CHANNELS, other=0.0)
     b = load_rows(there, neighbour, is_there, 0, CHANNELS, CHANNELS_PADDED)
@@ -152,7 +152,7 @@ def moment_slopes(
     PART: tl.constexpr,
     NODES: tl.constexpr,
 ):
-    """From ∂L/∂M: add ∂L/∂h to that of later rounds, leave ∂L/∂v for each neighbour, and compute M once more."""
+    """From ∂L/∂M: add ∂L/∂h to that of later rounds, store ∂L/∂v for each neighbour, and compute M again."""
     unit = tl.arange(0, UNITS_PADDED)
     first, last = nodes_of_program(count, NODES)
     for number in range(first, last):
@@ -240,7 +240,7 @@ def collect(
     PART: tl.constexpr,
     NODES: tl.constexpr,
 ):
-    """Add to each node's total [node, channel] the messages [node, step, channel] that others left for it.
+    """Add to the total [node, channel] of each node the messages [node, step, channel] stored for it.
 
     senders   [node, STEPS]: the nodes whose neighbour it is at each step; -1 where there is none
     """
@@ -270,7 +270,7 @@ def multiply(
     COLUMNS: tl.constexpr,
     AT_ONCE: tl.constexpr,
 ):
-    """Compute a tile of the product of [node, LENGTH] and [LENGTH, WIDTH], or add it to what is there."""
+    """Compute a tile of the product of [node, LENGTH] and [LENGTH, WIDTH], or add it to the result."""
     first_node = tl.program_id(0) // tl.cdiv(WIDTH, COLUMNS) * ROWS
     num_nodes = tl.load(count)
     if first_node >= num_nodes:
@@ -304,7 +304,7 @@ def correlate(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Add Σ left ⊗ right to the sums [part, LENGTH, WIDTH]: tiles of nodes are dealt out to the parts."""
+    """Add Σ left ⊗ right to the sums [part, LENGTH, WIDTH]; tiles of nodes are distributed over the parts."""
     first_column = tl.program_id(0) * COLUMNS
     row = tl.arange(0, ROWS)
     num_nodes = tl.load(count)

@@ -1,4 +1,4 @@
-"""GroupNorm and GELU in one on a GPU, with gradients: as few passes over channels-last memory as there can be."""
+"""Fused GroupNorm and GELU on a GPU, with gradients: as few passes over channels-last memory as possible."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from disol.nn.norm_kernels import normalise, slope_of_input, sum_moments, sum_sl
 
 Pixels = Float[Tensor, "batch channel height width"]
 NUMBERS = 4096  # of a block of pixels
-MOST_BLOCKS = 8  # of a part of a case, each with sums of its own
+MOST_BLOCKS = 8  # of a part of a case; each part has sums of its own
 
 
 def block_of(channels: int) -> dict[str, int]:
-    """Return how a case is cut into blocks of pixels, as the kernels take it."""
+    """Return the kernel arguments for how a case is cut into blocks of pixels."""
     padded = triton.next_power_of_2(channels)
     return {"CHANNELS": channels, "PADDED": padded, "PIXELS": NUMBERS // padded}
 
 
 def parts_of(num_pixels: int, pixels: int) -> tuple[int, int]:
-    """Return the blocks of a part of a case, a power of two, and how many parts there are."""
+    """Return how many blocks a part of a case has, a power of two, and how many parts a case has."""
     blocks = min(MOST_BLOCKS, triton.next_power_of_2(triton.cdiv(num_pixels, pixels)))
     return blocks, triton.cdiv(num_pixels, pixels * blocks)
 
@@ -77,12 +77,12 @@ def normalise_activate_gradients(
 
 
 def per_channel(values: Float[Tensor, "batch group"], channels: int) -> Float[Tensor, "batch channel"]:
-    """Repeat what groups share for each of their channels."""
+    """Repeat the value of each group for all its channels."""
     return values.repeat_interleave(channels // values.shape[1], 1)
 
 
 def remember_operands(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    """Keep what the gradients are made of."""
+    """Save what the gradients need."""
     x, weight, bias, _, _ = inputs
     _, scale, shift, mean, deviation = output
     ctx.save_for_backward(x, weight, scale, shift, mean, deviation)
@@ -100,5 +100,5 @@ normalise_activate.register_autograd(gradients, setup_context=remember_operands)
 
 
 def fused_norm(x: Pixels, weight: Tensor, bias: Tensor, groups: int, eps: float) -> Pixels:
-    """GELU(GroupNorm(x)) of bfloat16 or float32 pixels of at most 1,024 channels, channels-last and of their type."""
+    """GELU(GroupNorm(x)) of bfloat16 or float32 pixels of at most 1,024 channels; channels-last, in the dtype of x."""
     return normalise_activate(x, weight, bias, groups, eps)[0]

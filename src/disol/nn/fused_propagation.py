@@ -1,6 +1,6 @@
 """All rounds of a graph neural operator on a GPU, with gradients, from hidden units that are computed once.
 
-Nothing is asked of the GPU meanwhile: pixels outside the domains are numbered behind the nodes, and take memory only.
+The host never waits for the GPU: pixels outside the domains are numbered after the nodes, and take only memory.
 """
 
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from disol.nn import edge_kernels
 from disol.nn.narrow_convolution import multiprocessors, padded
 
 MOST_STEPS, MOST_UNITS, MOST_FEATURES = 64, 127, 256
-ALIGNMENT = 8  # rows of so many numbers are read 16 bytes at a time
+ALIGNMENT = 8  # rows of a multiple of so many numbers are read 16 bytes at a time
 NODES = 8  # of a program
-NODES_OF_SLOPES = 64  # of one that writes sums of its own
+NODES_OF_SLOPES = 64  # of a program that writes sums of its own
 PART = 64  # features at a time
 TILE = 128  # rows and columns of a matrix
 PROGRAMS_PER_MULTIPROCESSOR = 3
@@ -26,12 +26,12 @@ WHERE_GELU_IS_ONE = 1.1444507183528787
 
 
 class Nodes(NamedTuple):
-    """The pixels of the domains of some cases, and who gets messages from whom.
+    """The pixels of the domains of some cases, and which of them exchange messages.
 
-    pixels       of the cases laid out flat: the nodes, in the order of memory, and behind them all others
+    pixels       indices into the flattened cases: the nodes, in the order of memory, and after them all other pixels
     neighbours   of each node, as numbers of nodes; -1 where there is none
-    senders      the nodes whose neighbour it is; -1 where there is none
-    num_nodes    how many there are
+    senders      of each node, the nodes of which it is a neighbour; -1 where there is none
+    num_nodes    number of nodes
     """
 
     pixels: Int[Tensor, " pixel"]
@@ -42,7 +42,7 @@ class Nodes(NamedTuple):
 
 @torch.no_grad()
 def number_nodes(domains: Bool[Tensor, "batch height width"], steps: Int[Tensor, "step 2"]) -> Nodes:
-    """Join each pixel of a domain with those at some steps from it, which are on the CPU."""
+    """Connect each pixel of a domain with those at the given steps from it; `steps` is on the CPU."""
     _, height, width = domains.shape
     inside = domains.flatten()
     pixels = inside.to(torch.uint8).argsort(descending=True, stable=True)
@@ -57,26 +57,26 @@ def number_nodes(domains: Bool[Tensor, "batch height width"], steps: Int[Tensor,
 
 
 def aligned(width: int) -> int:
-    """Return how many numbers a row of memory takes."""
+    """Return the width of a row, rounded up to the alignment."""
     return triton.cdiv(width, ALIGNMENT) * ALIGNMENT
 
 
 def sides(**sizes: int) -> dict[str, int]:
-    """Return sizes as the kernels take them, with those padded."""
+    """Return sizes, and the same padded, as the kernels take them."""
     return {**sizes, **{f"{name}_PADDED": padded(size) for name, size in sizes.items()}}
 
 
 def edges_of_node(units: int, operand: Tensor) -> dict[str, int]:
-    """Return how many warps share the edges of a node, and how many nodes are on their way.
+    """Return how many warps share the edges of a node, and how many nodes are loaded at the same time.
 
-    Registers of more threads hold larger tiles; shared memory holds few large ones.
+    More threads have registers for larger tiles; shared memory holds few large ones.
     """
     is_small = units <= 64 and operand.itemsize == 2
     return {"num_warps": 4 if units <= 64 else 8, "num_stages": 2 if is_small else 1}
 
 
 def stages(operand: Tensor) -> int:
-    """Return how many tiles of matrices are on their way."""
+    """Return how many tiles of matrices are loaded at the same time."""
     return 3 if operand.itemsize == 2 else 1
 
 
@@ -93,7 +93,7 @@ def evaluate(operands: tuple[Tensor, ...], neighbours: Tensor, count: Tensor) ->
 
 
 def sizes_of_moments(hidden: Tensor, features: Tensor) -> dict[str, int]:
-    """Return the sizes that kernels of moments take."""
+    """Return the sizes that the kernels of moments take."""
     _, steps, units = hidden.shape
     part = {"FEATURES": features.shape[1], "PART": min(PART, padded(features.shape[1])), "NODES": NODES}
     return {**sides(STEPS=steps, UNITS=units), **part, **edges_of_node(units, features)}
@@ -109,7 +109,7 @@ def gather(hidden: Tensor, features: Tensor, neighbours: Tensor, count: Tensor) 
 
 
 def collect(messages: Tensor, senders: Tensor, count: Tensor, total: Tensor) -> None:
-    """Add to each node's total the messages that others left for it."""
+    """Add to the total of each node the messages stored for it."""
     _, steps, channels = messages.shape
     wrap_triton(edge_kernels.collect)[(triton.cdiv(len(messages), NODES),)](
         messages, senders, count, total,
@@ -118,7 +118,7 @@ def collect(messages: Tensor, senders: Tensor, count: Tensor, total: Tensor) -> 
 
 
 def multiply(left: Tensor, right: Tensor, count: Tensor, result: Tensor, *, adds: bool) -> None:
-    """Leave the product of a matrix with rows of nodes and another in the result, or add it."""
+    """Write the product of a matrix, with a row for each node, and another to the result, or add it."""
     length, width = right.shape
     columns, at_once = (min(most, padded(side)) for most, side in ((TILE, width), (64, length)))
     wrap_triton(edge_kernels.multiply)[(triton.cdiv(width, columns) * triton.cdiv(len(left), TILE),)](
@@ -128,7 +128,7 @@ def multiply(left: Tensor, right: Tensor, count: Tensor, result: Tensor, *, adds
 
 
 def count_parts(device: torch.device, entries: int) -> int:
-    """Return into how many parts the nodes are dealt out for ∂L/∂A, so that all multiprocessors have some."""
+    """Return over how many parts to distribute the nodes for ∂L/∂A, so that all multiprocessors have work."""
     return max(PROGRAMS_PER_MULTIPROCESSOR * multiprocessors(device) // triton.cdiv(entries, TILE), 1)
 
 
@@ -147,12 +147,12 @@ def propagate(
     count: Tensor,
     rounds: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the features of nodes after some rounds, and what each round had before its GELU.
+    """Return the features of the nodes after all rounds, and the input of the GELU of each round.
 
-    The first three have a row for each pixel, those of nodes in front. The last layer of the kernel is `weight`
-    [channel, unit] and `bias` [unit]; `matrices` are [unit from, to], and `own` is [to, from].
+    The first three operands have a row for each pixel, nodes first. The last layer of the kernel is `weight`
+    [channel, unit] and `bias` [unit]; `matrices` is [unit · from, to], and `own` is [to, from].
     """
-    del senders  # of gradients
+    del senders  # only gradients need them
     kind = features.dtype
     own, own_bias, matrices = (each.to(kind) for each in (own, own_bias, matrices))
     before = features.new_empty(rounds, *features.shape)
@@ -180,7 +180,7 @@ def propagate_gradients(
     senders: Tensor,
     count: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the slopes of the first eight operands of `propagate` from that of the features."""
+    """Return the gradients of the first eight operands of `propagate` from the gradient of its features."""
     kind, num_rows = features.dtype, len(features)
     rounded, spreading = own.to(kind), matrices.T.to(kind).contiguous()
     kernel = (here, there, weight.to(kind), bias)
@@ -226,12 +226,12 @@ def propagate_gradients(
 
 
 def remember_operands(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """Keep what the gradients are made of."""
+    """Save what the gradients need."""
     ctx.save_for_backward(output[1], *inputs[:-1])
 
 
 def gradients(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    """Return the gradients of all operands that are not of the graph."""
+    """Return the gradients of all operands that do not describe the graph."""
     return *propagate_gradients(slope.contiguous(), *ctx.saved_tensors), None, None, None, None
 
 
@@ -244,7 +244,7 @@ def can_propagate(num_steps: int, num_units: int, num_features: int) -> bool:
 
 
 def pixels_at_once(memory: int, num_steps: int, num_units: int, num_features: int) -> int:
-    """Return of how many pixels h, M, their slopes, messages and neighbours fit into so many bytes together."""
+    """Return for how many pixels h, M, their gradients, messages and neighbours fit into `memory` bytes."""
     units = aligned(num_units + 1)
     numbers = 2 * units * (num_steps + num_features) + num_steps * (4 + max(num_features, units))
     return memory // (4 * numbers)
@@ -261,9 +261,9 @@ def fused_propagation(
 ) -> Float[Tensor, "pixel feature"]:
     """Lift what is known of nodes, and pass messages in rounds: v ← GELU(W v + b + mean of κ v over the neighbours).
 
-    κ = Σ hᵢ Aᵢ + B with h = GELU(kernel), a perceptron of one hidden layer, of which there are half as many units or
-    fewer. Its first layer is a sum of what it makes of the node and of its neighbour. One more hidden unit is always 1;
-    B is its matrix.
+    κ = Σ hᵢ Aᵢ + B with h = GELU(kernel), a perceptron whose hidden layer has at most half as many units as h. Its
+    first layer is a sum of two parts, of the node and of its neighbour. One more unit of h is always 1, and B is its
+    matrix.
     """
     first, last = (layer for layer in kernel if isinstance(layer, nn.Linear))
     width, units = lift.out_features, last.out_features

@@ -18,9 +18,9 @@ PIXELS_OF_A_BLOCK = 128
 
 
 def tiling(side: int) -> dict[str, int]:
-    """Return how the kernel cuts up pixels whose widest layer is padded to `side` channels."""
+    """Return the tiling of the kernel where the widest layer is padded to `side` channels."""
     # 128 pixels by 64 channels take 64 registers of each thread of 4 warps, and two such layers are held at once. Hence
-    # more warps there; fewer pixels would save as much, but each program reads all weights.
+    # 8 warps for them; fewer pixels would save as many registers, but each program reads all weights.
     return {"PIXELS": PIXELS_OF_A_BLOCK, "num_warps": 4 if side <= 32 else 8, "num_stages": 1}
 
 
@@ -28,18 +28,18 @@ def tiling(side: int) -> dict[str, int]:
 def read_pixels(
     z: Tensor, summary: Tensor | None, stencil: Tensor | None, weights: Tensor, biases: Tensor, outputs: int
 ) -> Tensor:
-    """Return y ↦ weights[layer]ᵀ y + biases[layer], GELU between, of each pixel: float32 [B, H, W, outputs].
+    """Apply y ↦ weights[layer]ᵀ y + biases[layer], with GELU between, to each pixel: float32 [B, H, W, outputs].
 
     The pixels are `z` [B, C, H, W] or, if there is a `stencil` [K, K, 2], z σ(stencil * summary) with the `summary`
     [B, H, W, 2]; `weights` [layer, side, side] and `biases` [layer, side] are padded by zeros. All but `stencil` and
-    `biases` are of bfloat16.
+    `biases` are bfloat16.
     """
     z = z.contiguous(memory_format=torch.channels_last)
     batch, channels, height, width = z.shape
-    # In the order of memory: of one output seen as [B, 1, H, W], torch's compiler cannot tell the layout.
+    # Axes in the order of memory: if one output is seen as [B, 1, H, W], torch's compiler cannot tell the layout.
     result = torch.empty((batch, height, width, outputs), dtype=torch.float32, device=z.device)
     layers, side, _ = weights.shape
-    blocks = batch * triton.cdiv(height * width, PIXELS_OF_A_BLOCK)  # none of them in two cases
+    blocks = batch * triton.cdiv(height * width, PIXELS_OF_A_BLOCK)  # no block is in two cases
     wrap_triton(read_out)[(blocks,)](
         z,
         z if summary is None else summary.contiguous(),
@@ -67,8 +67,8 @@ def fused_readout(
 ) -> Float32[Tensor, "batch output height width"]:
     """Return head(z σ(attention * [mean z, max z])), or head(z) without attention.
 
-    The head is 1×1 convolutions of at most 64 channels with a bias each, the polynomial of GELU between them; the
-    stencil of the attention is padded by zeros.
+    The head consists of 1×1 convolutions of at most 64 channels, each with a bias, and `polynomial_gelu` between them;
+    the attention pads the grid with zeros.
     """
     check_operands(features, [features.shape[1], *[layer.out_channels for layer in head]])
     z = features.bfloat16()
@@ -84,7 +84,7 @@ def fused_readout(
 def packed(
     layers: Sequence[nn.Conv2d],
 ) -> tuple[BFloat16[Tensor, "layer side side"], Float32[Tensor, "layer side"]]:
-    """Return the transposed weights of 1×1 convolutions and their biases, padded by zeros to one side."""
+    """Return the transposed weights of 1×1 convolutions and their biases, all padded by zeros to the same side."""
     side = padded(max(max(layer.in_channels, layer.out_channels) for layer in layers))
     weights = [
         functional.pad(matrix_of(layer).T, (0, side - layer.out_channels, 0, side - layer.in_channels))
@@ -100,7 +100,7 @@ def matrix_of(convolution: nn.Conv2d) -> BFloat16[Tensor, "out_channel in_channe
 
 
 def bias_of(convolution: nn.Conv2d) -> Float32[Tensor, " out_channel"]:
-    """Return what a convolution adds."""
+    """Return the bias of a convolution."""
     if convolution.bias is None:
         raise DisolError("Expected a convolution with a bias, got one without. Build it with bias=True.")
     return convolution.bias.float()

@@ -31,7 +31,7 @@ class FeatureModulation(nn.Module):
 
 
 class SplitFusion(nn.Module):
-    """Read geometry and physics channels apart, modulate the physics by the geometry, and merge them."""
+    """Read geometry and physics channels separately, modulate the physics by the geometry, and merge them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What was found of domains, kept for when they come again, as in training they do every epoch."""
+"""A cache of what was computed for each domain: in training, all of them come again in every epoch."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from disol.solvers.memory import GIBIBYTE, free_bytes
 
-SHARE = 0.25  # of the free memory, for what is kept
+SHARE = 0.25  # of the free memory, for the cache
 MOST_BYTES_OF_HOST = GIBIBYTE
 FINGERPRINT_SEED = 20261119
 
@@ -19,9 +19,9 @@ Fingerprint = tuple[int, int]
 
 
 class KnownDomains:
-    """A row of numbers for each domain that was met, on the device of its mask, as long as there is room.
+    """A cache with a row of numbers for each domain, on the device of its mask, as long as there is room.
 
-    Copies and pickles of it know no domain. On another device it begins anew.
+    Copies and pickles of it are empty. Masks on another device empty it.
     """
 
     def __init__(self) -> None:
@@ -35,10 +35,10 @@ class KnownDomains:
     def recall(
         self, masks: Masks, dtype: torch.dtype, find: Callable[[list[int]], Iterable[tuple[Masks, Rows]]]
     ) -> Rows:
-        """Return the row of each domain: what is known, else what `find` finds of it.
+        """Return the row of each domain, from the cache or else from `find`.
 
-        find   yields masks with rows: first those of the cases of the batch that it is given, all of them new; what
-               follows is kept too, and asked for only while there is room
+        find   yields masks and their rows: first those of the cases whose numbers it is given, which are all new; what
+               follows is cached too, and requested only while there is room
         """
         if masks.device != self.device:
             self.device, self.free, self.rows = masks.device, room_on(masks.device), {}
@@ -54,7 +54,7 @@ class KnownDomains:
                     break
                 self.free -= found.nbytes
                 for key, row in of_found.items():
-                    known.setdefault(key, row)  # the first: a symmetric domain is a version of itself
+                    known.setdefault(key, row)  # keep the first: a symmetric domain is a version of itself
         return torch.stack([rows[key] for key in prints])
 
 
@@ -65,9 +65,9 @@ def room_on(device: torch.device) -> int:
 
 
 def fingerprints(masks: Masks) -> list[Fingerprint]:
-    """Return two sums, modulo 2⁶⁴, of random numbers of the pixels of each domain.
+    """Return two sums, modulo 2⁶⁴, over the pixels of each domain, of random numbers that belong to the pixels.
 
-    Both sums of two domains agree by chance with a probability of about 2⁻¹²⁸: among a million domains, 10⁻²⁷.
+    Both sums of two domains agree by chance with a probability of about 2⁻¹²⁸; among a million domains, 10⁻²⁷.
     """
     numbers = _numbers_of_pixels(masks[0].numel(), masks.device)
     sums = (masks.flatten(1)[:, None] * numbers).sum(2)

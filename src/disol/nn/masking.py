@@ -1,4 +1,4 @@
-"""Operations on the domain mask and on channels picked by name."""
+"""Operations on the domain mask and on channels picked by position."""
 
 from collections.abc import Sequence
 

@@ -9,7 +9,7 @@ from disol.nn.convolution import NormalisedGELU
 
 
 class SqueezeExcitation(nn.Module):
-    """z σ(W₂ GELU(W₁ mean z)): each channel scaled by what all channels are on average."""
+    """z σ(W₂ GELU(W₁ mean z)): each channel scaled by a function of the means of all channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -19,10 +19,10 @@ MOST_PIXELS = 2**30
 SMALLEST_SIDE = 16
 # Pixels of a line, of one image or of several, that are handled at once: rows of two products on tensor cores.
 PIXELS = 128
-# Lines of a strip, and lines that are read at the same time: of those tried on an H200 the fastest for every layer.
+# Lines of a strip, and lines that are read at the same time: the fastest of those tried on an H200, for every layer.
 LINES = 16
 MOST_STAGES = 3
-# Bytes of the weights of one tap: nine of them stay in shared memory, which may be 99 KB.
+# Bytes of the weights of one tap: those of nine taps stay in shared memory, which may be as small as 99 KB.
 LARGEST_WEIGHTS = 4096
 # Memory moves in sectors of this many bytes: the weight gradient reads channels a sector at a time, so that registers
 # suffice for three sums whatever the number of channels.
@@ -35,12 +35,12 @@ LEAST_STRIPS_PER_PROGRAM = 2
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a convolution is cut up.
+    """How a convolution is cut into tiles.
 
     taps     numbers that a pixel reads on one line, padded for matrix products
-    outs     output channels at a time, padded likewise
-    apart    the three neighbours of a line are read one by one
-    warps    that share the work of one tile
+    outs     output channels computed at a time, padded likewise
+    apart    whether the three neighbours on a line are read one by one
+    warps    warps that share the work of one tile
     stages   lines that are being read at the same time
     """
 
@@ -53,7 +53,7 @@ class Tiling:
     @classmethod
     def of_convolution(cls, in_channels: int, out_channels: int, x: Tensor) -> "Tiling":
         """Return how to compute y."""
-        # Neighbours of few channels are one line of memory, which pads a product less than three would.
+        # With few channels, reading three neighbours as one row of memory takes less padding than reading them apart.
         apart = in_channels >= SMALLEST_SIDE
         taps = padded(in_channels if apart else 3 * in_channels)
         outs = min(padded(out_channels), LARGEST_WEIGHTS // (taps * x.itemsize))
@@ -69,32 +69,32 @@ class Tiling:
         return cls(taps, outs, apart=False, warps=4, stages=stages)
 
     def arguments(self, width: int) -> dict[str, int]:
-        """Return the tiling of lines of a width, as both kernels take it."""
+        """Return the tiling for lines of this width, as both kernels take it."""
         sides = {"TAPS": self.taps, "OUTS": self.outs, "TILE": tile_of(width), "PIXELS": PIXELS, "LINES": LINES}
         return {**sides, "STAGES": self.stages, "num_warps": self.warps}
 
 
 def count_stages(line: int, weights: int, device: torch.device) -> int:
-    """Return how many lines, of so many bytes each, fit into shared memory beside weights; 1 to MOST_STAGES."""
+    """Return how many lines of `line` bytes fit into shared memory beside the weights, from 1 to MOST_STAGES."""
     if device.type != "cuda":
         return 1
-    # What kernels may ask for, beyond what all have; torch's stubs lack it.
+    # The most that a kernel may request, beyond the default; torch's stubs lack it.
     memory = torch.cuda.get_device_properties(device).shared_memory_per_block_optin  # type: ignore[attr-defined]
     return max(1, min(MOST_STAGES, (memory - weights) // line))
 
 
 def sector(channels: int, dtype: torch.dtype) -> int:
-    """Return the channels that the weight gradient reads at a time."""
+    """Return how many channels the weight gradient reads at a time."""
     return min(channels, SECTOR_BYTES // dtype.itemsize)
 
 
 def padded(side: int) -> int:
-    """Return the side of a matrix on tensor cores that holds `side`: a power of two."""
+    """Return the side of a matrix on tensor cores that has room for `side`: a power of two."""
     return max(SMALLEST_SIDE, triton.next_power_of_2(side))
 
 
 def tile_of(width: int) -> int:
-    """Return the columns of a tile: all of a narrow grid, with several images in a tile."""
+    """Return how many columns a tile has: all of a narrow grid, with several images in a tile."""
     return min(triton.next_power_of_2(width), PIXELS)
 
 
@@ -133,7 +133,7 @@ def convolve_stencil(x: Tensor, weight: Tensor) -> Tensor:
 
 @triton_op("disol::stencil_gradient", mutates_args=())
 def stencil_gradient(x: Tensor, slope: Tensor) -> Tensor:
-    """Return ∂L/∂weight [O, C, 3, 3] from the input `x` and `slope` = ∂L/∂y; the same numbers on every run."""
+    """Return ∂L/∂weight [O, C, 3, 3] from the input `x` and `slope` = ∂L/∂y; it is deterministic."""
     x = x.contiguous(memory_format=torch.channels_last)
     slope = slope.contiguous(memory_format=torch.channels_last)
     batch, in_channels, height, width = x.shape
@@ -168,7 +168,7 @@ def multiprocessors(device: torch.device) -> int:
 
 
 def remember_operands(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG001
-    """Keep what the gradients are made of."""
+    """Save what the gradients need."""
     ctx.save_for_backward(*inputs)
 
 

@@ -1,12 +1,12 @@
 """Triton kernels of GroupNorm followed by GELU over channels-last pixels [B P, C]; sums are float32.
 
-With u = a x + b of each case and channel and y = GELU(u), a slope s of y is t = s GELU′(u) of u. A case is cut into
-parts of PIXELS x BLOCKS pixels, whose sums are added up afterwards, always in the same order.
+With u = a x + b for each case and channel and y = GELU(u), a gradient s of y becomes t = s GELU′(u) of u. A case is cut
+into parts of PIXELS x BLOCKS pixels, whose sums are added up afterwards, always in the same order.
 
-CHANNELS   of them
+CHANNELS   number of channels
 PADDED     CHANNELS, padded to a power of two
-PIXELS     that a program handles at once
-BLOCKS     of so many pixels in a part
+PIXELS     pixels that a program handles at once
+BLOCKS     number of blocks of PIXELS pixels in a part
 """
 
 from typing import no_type_check  # Triton reads its arguments' types itself
@@ -18,7 +18,7 @@ import triton.language as tl
 @no_type_check
 @triton.jit
 def gelu_and_slope(u):
-    """Return u Φ(u) and Φ(u) + u φ(u), the tail of Φ to 1e-7 by a formula that shares its exponential with φ.
+    """Return u Φ(u) and Φ(u) + u φ(u); the tail of Φ comes to 1e-7 from a formula that shares its exponential with φ.
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
     """
@@ -33,7 +33,7 @@ def gelu_and_slope(u):
 @no_type_check
 @triton.jit
 def pixel_positions(first, num_pixels, CHANNELS: tl.constexpr, PADDED: tl.constexpr, PIXELS: tl.constexpr):
-    """Return where the numbers of a block of pixels lie behind its first one, and which of them exist."""
+    """Return the offsets of the numbers of a block of pixels from its first one, and which of them exist."""
     local = tl.arange(0, PIXELS)
     channel = tl.arange(0, PADDED)
     exist = (first + local < num_pixels)[:, None] & (channel < CHANNELS)[None, :]

@@ -1,4 +1,4 @@
-"""Points of the unit square, and perceptrons of what is known at them."""
+"""Points of the unit square, and perceptrons."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ def pixel_centres(height: int, width: int, device: torch.device) -> Float[Tensor
 
 
 def perceptron(widths: Sequence[int]) -> nn.Sequential:
-    """Build linear layers between these widths, with GELU between them."""
+    """Build linear layers of these widths, with GELU between them."""
     modules: list[nn.Module] = []
     for before, after in pairwise(widths):
         modules += [nn.Linear(before, after), GELU()]

@@ -29,7 +29,7 @@ class SpatialAttention(nn.Module):
 
 
 def pointwise_head(in_channels: int, hidden: int, out_channels: int, layers: int) -> nn.Sequential:
-    """Build the same perceptron for every pixel: `layers` 1×1 convolutions with GELU between them."""
+    """Build a perceptron that all pixels share: `layers` 1×1 convolutions with GELU between them."""
     widths = [in_channels, *[hidden] * (layers - 1), out_channels]
     modules: list[nn.Module] = []
     for before, after in pairwise(widths):

@@ -18,7 +18,7 @@ from disol.nn import activation
 from disol.nn.norm_kernels import pixel_positions
 
 CUT = tl.constexpr(activation.CUT)
-# Φ(x) - 1/2 ≈ x Σ Cₖ x²ᵏ: without the division by CUT, which would cost a multiplication.
+# Φ(x) - 1/2 ≈ x Σ Cₖ x²ᵏ, with the division by CUT in the coefficients, which saves a multiplication.
 C0, C1, C2, C3, C4, C5, C6 = (
     tl.constexpr(coefficient / activation.CUT ** (2 * k)) for k, coefficient in enumerate(activation.COEFFICIENTS)
 )
@@ -95,7 +95,7 @@ def read_out(
     SIDE: tl.constexpr,
     PIXELS: tl.constexpr,
 ):
-    """Compute y ↦ weights[layer]ᵀ y + biases[layer], GELU between, of z, or of z times its weight if KERNEL > 0."""
+    """Apply y ↦ weights[layer]ᵀ y + biases[layer], with GELU between, to z, or to the weighted z if KERNEL > 0."""
     first, start = own_block(num_pixels, PIXELS)
     positions, exist = pixel_positions(first, num_pixels, C, SIDE, PIXELS)
     features = tl.load(z + start * C + positions, mask=exist, other=0.0)

@@ -61,14 +61,14 @@ def double(features: Float[Tensor, "batch channel height width"]) -> Float[Tenso
     """Interpolate to twice the size, bilinearly between pixel centres."""
     if not features.is_cuda:
         return functional.interpolate(features, scale_factor=2, mode="bilinear", align_corners=False)
-    # On a GPU torch's own kernel takes several times as long, and its compiled gradient adds up atomically.
+    # On a GPU torch's own kernel takes several times as long, and its compiled gradient sums by atomic additions.
     return double_along(double_along(features, 2), 3)
 
 
 def double_along(
     features: Float[Tensor, "batch channel height width"], axis: int
 ) -> Float[Tensor, "batch channel _ _"]:
-    """Put two pixels for each along an axis, a quarter of its width to either side of its centre."""
+    """Interpolate at two points for each pixel along an axis, a quarter of its width to either side of its centre."""
     size = features.shape[axis]
     before = torch.cat([features.narrow(axis, 0, 1), features.narrow(axis, 0, size - 1)], axis)
     after = torch.cat([features.narrow(axis, 1, size - 1), features.narrow(axis, size - 1, 1)], axis)
@@ -93,5 +93,5 @@ class SkipGate(nn.Module):
         skip: Float[Tensor, "batch channel height width"],
         up: Float[Tensor, "batch channel height width"],
     ) -> Float[Tensor, "batch channel height width"]:
-        """Let through what the coarser scales ask for."""
+        """Gate the skip by itself and the coarser scales."""
         return skip * torch.sigmoid(self.gate(torch.cat([skip, up], dim=1)))

@@ -22,7 +22,7 @@ import triton.language as tl
 @no_type_check
 @triton.jit
 def find_place(tile, num_images, height, width, TILE: tl.constexpr, PIXELS: tl.constexpr):
-    """Return the first image of a tile, and of its pixels the start of the image behind that, column, and existence."""
+    """Return the first image of a tile, and of its pixels the offset of their image, the column, and which exist."""
     lane = tl.arange(0, PIXELS)
     across = tl.cdiv(width, TILE)
     first_image = tile // across * (PIXELS // TILE)
@@ -34,7 +34,7 @@ def find_place(tile, num_images, height, width, TILE: tl.constexpr, PIXELS: tl.c
 @no_type_check
 @triton.jit
 def tap_positions(start, column, exists, width, C_IN: tl.constexpr, TAPS: tl.constexpr):
-    """Return where few channels of three neighbours lie behind the first pixel of a line, and which of them exist."""
+    """Return the offsets of few channels of three neighbours from the first pixel of a line, and which exist."""
     tap = tl.arange(0, TAPS)
     side = tap // C_IN - 1
     neighbour = column[:, None] + side[None, :]
@@ -45,7 +45,7 @@ def tap_positions(start, column, exists, width, C_IN: tl.constexpr, TAPS: tl.con
 @no_type_check
 @triton.jit
 def channel_positions(start, column, exists, first, C: tl.constexpr, PADDED: tl.constexpr):
-    """Return where PADDED channels of pixels lie behind the first pixel of a line, and which of them exist."""
+    """Return the offsets of PADDED channels of pixels from the first pixel of a line, and which of them exist."""
     channel = first + tl.arange(0, PADDED)
     return (start + column)[:, None] * C + channel[None, :], exists[:, None] & (channel < C)[None, :]
 
@@ -53,7 +53,7 @@ def channel_positions(start, column, exists, first, C: tl.constexpr, PADDED: tl.
 @no_type_check
 @triton.jit
 def find_lines(line, height):
-    """Return whether there is such a line, as a mask [1, 1]."""
+    """Return whether there is a line of this number, as a mask [1, 1]."""
     lines = line + tl.arange(0, 1)[:, None]  # the interpreter takes no mask from a scalar
     return (lines >= 0) & (lines < height)
 
@@ -122,7 +122,7 @@ def convolve(
     for step in tl.range(0, tl.minimum(LINES, height - first_line) + 2, num_stages=STAGES):
         line = first_line + step - 1
         is_line = find_lines(line, height)
-        # A tensor may hold more than 2³¹ numbers, some images of it do not: only their start needs 64 bits.
+        # A tensor may hold more than 2³¹ numbers, the images of a tile never do: only their start needs 64 bits.
         begin = (first_image * height + line).to(tl.int64) * width
         after = tl.zeros([PIXELS, OUTS], tl.float32)
         image = x + begin * C_IN

@@ -1,4 +1,4 @@
-"""Many cases at once, in torch: the discrete operator, batched exact solvers, multigrid and its estimate of errors."""
+"""Solve many cases at once, in torch: the discrete operator, batched exact solvers, multigrid, an error estimate."""
 
 from disol.solvers.batched import BatchFrames, BatchSolution, solve_batch, solve_systems, step_batch
 from disol.solvers.checked import BatchSettings, CheckedSolver

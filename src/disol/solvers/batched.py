@@ -1,7 +1,7 @@
-"""Exact solutions of many cases, steady or stepped in time, every one of them checked.
+"""Exact solutions of many cases, steady or stepped in time, each of them checked.
 
-A case whose backward error ‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖) is too large even after refinement, or that rounding may have
-changed notably, is solved again by the reference solver of `fem`, and counted.
+A case whose backward error ‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖) stays too large after refinement, or whose solution rounding may
+have changed notably, is solved again by the reference solver of `fem` and listed in `fallbacks`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,11 +25,11 @@ ElementMatrix = Float[Tensor, "local local"]
 
 @dataclass(frozen=True, eq=False)
 class BatchSolution:
-    """Nodal values of a batch, with the proof that they solve it.
+    """Nodal values of a batch, and how accurately they solve its systems.
 
-    nodes            0 where they are not free
-    backward_error   of each case, the largest of its loads
-    rounding_error   of each case, the largest of its loads: estimate of the largest error, relative to the largest
+    nodes            0 where values are not free
+    backward_error   of each case, the largest over its loads
+    rounding_error   of each case, the largest over its loads: estimate of the largest error, relative to the largest
                      value
     fallbacks        the cases that the reference solver had to solve
     """
@@ -44,8 +44,8 @@ class BatchSolution:
 class BatchFrames:
     """Nodal values of a batch in time; a steady problem has one frame.
 
-    frames           0 where they are not free
-    backward_error   of each case, the largest of its frames
+    frames           0 where values are not free
+    backward_error   of each case, the largest over its frames
     rounding_error   of each case: estimate of the largest error, relative to the largest value at any time
     fallbacks        the cases that the reference solver had to solve
     """
@@ -63,10 +63,10 @@ def solve_systems(
     settings: BatchSettings = DEFAULT,
     first_case: int | None = 0,
 ) -> BatchFrames:
-    """Solve the systems of a batch, arrays or tensors: u, or uⁿ of a transient problem for every n in `steps`.
+    """Solve a batch of systems, given as arrays or tensors: u, or uⁿ of a transient problem for every n in `steps`.
 
-    What rounding may have changed by more than 1e-6 of the largest value of a case is told in a warning, and by more
-    than 1e-2 refused; messages count cases from `first_case` on, or name none.
+    A case that rounding may have changed by more than 1e-6 of its largest value gives a warning, by more than 1e-2 an
+    error. Messages count cases from `first_case`; if it is None, they name no case.
     """
     operator, loads = from_system(systems, device)
     if systems.mass_matrix is None:
@@ -118,7 +118,7 @@ def require_loads(operator: DiscreteOperator, loads: Fields) -> None:
 def solve_by_reference(
     operator: DiscreteOperator, case: int, load: Float[Tensor, "component rows columns *load"]
 ) -> tuple[Float[Tensor, "component rows columns *load"], float]:
-    """Solve one case, for one or several loads, with the sparse solver of `fem`; estimate the largest error."""
+    """Solve one case for one or several loads with the sparse solver of `fem`, and estimate the largest error."""
     systems = [operator.system(case, each) for each in (load[..., None] if load.ndim == 3 else load).unbind(-1)]
     solutions, error = systems[0].solve_for([system.load for system in systems])
     found = torch.from_numpy(np.stack(solutions, axis=-1)).to(load)
@@ -140,11 +140,11 @@ def step_batch(
     `operator` holds M + δ K and `loads` δ b.
     """
     if not steps or min(steps) < 0:
-        raise DisolError(f"steps must be numbers from 0 on, got {list(steps)}. Ask for at least one.")
+        raise DisolError(f"steps must be one or more numbers from 0 on, got {list(steps)}.")
     operator, loads, initial = operator.to(dtype=torch.float64), loads.double(), initial.double()
     frames = loads.new_empty(len(loads), len(steps), *loads.shape[1:])
     backward_error, rounding_error, sizes = loads.new_zeros(3, len(loads))
-    # Powers of two scale exactly, and keep products with M far from overflow and underflow.
+    # Scaling by powers of two is exact, and keeps products with M far from overflow and underflow.
     scale = exponent_of(operator.element_matrix.abs().max())
     unit = torch.maximum(_exponent(initial), _exponent(loads) - scale).clamp(min=-2000)
     for cases in chunks(operator, settings):
@@ -171,7 +171,7 @@ def step_batch(
 
 
 def _exponent(fields: Nodes) -> Int[Tensor, " batch"]:
-    """Return the exponent of the largest |u| of each case, or next to none where all are 0."""
+    """Return the binary exponent of the largest |u| of each case, or a very small one where all are 0."""
     sizes = largest(fields)
     return torch.where(sizes > 0, exponent_of(sizes), -10_000)
 
@@ -179,7 +179,7 @@ def _exponent(fields: Nodes) -> Int[Tensor, " batch"]:
 def _evolve(
     operator: DiscreteOperator, mass_matrix: ElementMatrix, loads: Nodes, initial: Nodes, settings: BatchSettings
 ) -> Iterator[Solved]:
-    """Yield u⁰, u¹, … and their errors, without end."""
+    """Yield u⁰, u¹, … and their errors, indefinitely."""
     once = CheckedSolver.of(operator, settings)
     solver, mass = replace(once, factors=once.factors.unshared()), operator.with_matrix(mass_matrix)
     added, kept = solver.measure_steps(mass)
@@ -187,7 +187,7 @@ def _evolve(
     solved = Solved(operator.restrict(initial), nothing, nothing)
     while True:
         yield solved
-        # Relative to the largest value so far, which does not shrink.
+        # The error is relative to the largest value so far, which never shrinks.
         error = kept * solved.rounding_error + added
         found = solver.solve(mass.apply(solved.nodes) + loads, refine=solver.factors.dtype != loads.dtype)
         solved = found._replace(rounding_error=error)
@@ -201,7 +201,7 @@ def step_by_reference(
     initial: Float[Tensor, "component rows columns"],
     steps: Sequence[int],
 ) -> tuple[Float[Tensor, "step component rows columns"], float]:
-    """Step one case with the sparse solver of `fem`: uⁿ for every n in `steps`; estimate the largest error."""
+    """Step one case with the sparse solver of `fem` to uⁿ for every n in `steps`, and estimate the largest error."""
     mass, start = mass_matrix.double().cpu().numpy(), initial.double().cpu().numpy()
     system = replace(operator.system(case, load), mass_matrix=mass, initial=start)
     frames, error = system.solve_and_estimate(steps)

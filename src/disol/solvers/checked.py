@@ -1,4 +1,4 @@
-"""A direct solver that checks itself: refinement, a backward error and an estimate of the error of every solution."""
+"""A direct solver that refines every solution, and reports its backward error and an estimate of its error."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ from disol.solvers.operator import DiscreteOperator, Fields, PerCase, largest, u
 class BatchSettings:
     """How a batch is solved.
 
-    precision     of the factors, float64 or float32; solutions and residuals are float64, and float32 factors are
-                  made up for by refinement
-    chunk         cases at once, None to take as many as fit
+    precision     of the factors, float64 or float32; solutions and residuals are always float64, and refinement makes
+                  up for float32 factors
+    chunk         cases solved at once; None takes as many as fit into memory
     elimination   settings of the direct solver
     """
 
@@ -54,7 +54,7 @@ DEFAULT = BatchSettings()
 
 
 class Solved(NamedTuple):
-    """Solutions, and how good those of each case are, the worst of its loads.
+    """Solutions and their errors, of each case the largest over its loads.
 
     backward_error   ‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖)
     rounding_error   estimate of the largest error, relative to the largest nodal value
@@ -67,9 +67,9 @@ class Solved(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CheckedSolver:
-    """Factors of a batch that refine their solutions, and report their errors.
+    """A factorised batch that refines its solutions and reports their errors.
 
-    operator   with entries of size 1: its element matrix is divided by 2ᵉ, with e the exponent
+    operator   scaled to entries of about 1: its element matrix is divided by 2ᵉ, with e the `exponent`
     """
 
     operator: DiscreteOperator
@@ -86,7 +86,7 @@ class CheckedSolver:
         return cls(scaled, factors, scaled.frobenius_norm(), exponent)
 
     def solve(self, loads: Fields, refine: bool = True) -> Solved:
-        """Solve, and refine u ← u + A⁻¹ (b − A u) while it helps; without `refine` no error is estimated either."""
+        """Solve, and refine u ← u + A⁻¹ (b − A u) while that helps; without `refine`, do not estimate errors either."""
         several = loads if loads.ndim == 5 else loads[..., None]
         unit = exponent_of(largest(several, keepdim=True))
         scaled = self.operator.restrict(ldexp(several, -unit))
@@ -96,7 +96,7 @@ class CheckedSolver:
         return Solved(found if loads.ndim == 5 else found[..., 0], backward_error.amax(dim=1), error.amax(dim=1))
 
     def _refine(self, loads: Fields) -> tuple[Fields, Float[Tensor, "batch load"]]:
-        # As in the reference solver, a known solution is solved for beside the unknown ones.
+        # As in the reference solver, a load with a known solution is solved along with the others.
         free = self.operator.free
         places = torch.arange(free[0].numel(), dtype=loads.dtype, device=loads.device).view(free.shape[1:])
         known = self.operator.restrict((places * GOLDEN % 2 - 1).expand(free.shape))
@@ -107,7 +107,7 @@ class CheckedSolver:
         refinement = Refinement(largest(nodes), rates, rounding, WELL_CONDITIONED)
         while refinement.active.any():
             correction = self._solve(self.operator.precise_residual(nodes, loads))
-            # Each case by itself: one that is beyond help must not keep the others from theirs.
+            # Decided for each case: one that no longer converges must not stop the others.
             accepted = refinement.accept(largest(correction), largest(nodes))
             nodes = torch.where(accepted[:, None, None, None], nodes + correction, nodes)
         error, sizes = refinement.error, largest(nodes).clamp(min=SMALLEST_NORMAL)
@@ -117,7 +117,7 @@ class CheckedSolver:
         return nodes, error
 
     def measure_steps(self, mass: DiscreteOperator) -> tuple[PerCase, PerCase]:
-        """Return by how much rounding changes a step of time, and the share of an error that a step keeps."""
+        """Return the error that rounding adds in a time step, and the share of an earlier error that a step keeps."""
         ones = self.operator.restrict(torch.ones_like(self.operator.free, dtype=torch.float64))
         sizes = self.operator.with_matrix(self.operator.element_matrix.abs()).apply(ones)
         scaled = mass.with_matrix(ldexp(mass.element_matrix, -self.exponent)).apply(ones)
@@ -125,13 +125,13 @@ class CheckedSolver:
         return EPSILON * added, kept.clamp(max=1.0)
 
     def _solve(self, loads: Fields) -> Fields:
-        # Residuals shrink as they are refined; scaling keeps them clear of the smallest float32 numbers.
+        # Residuals shrink under refinement; scaling keeps them from underflowing in float32.
         unit = unit_of(loads)
         return self.factors.solve(loads / unit).to(loads.dtype) * unit
 
 
 def chunks(operator: DiscreteOperator, settings: BatchSettings, num_loads: int = 1) -> Iterator[slice]:
-    """Cut a batch into pieces that fit the device, of nearly equal size."""
+    """Cut a batch into chunks of nearly equal size that fit on the device."""
     chunk = settings.chunk
     if chunk is None:
         needed = nested_dissection.bytes_per_case(operator, settings.precision, num_loads)
@@ -142,6 +142,6 @@ def chunks(operator: DiscreteOperator, settings: BatchSettings, num_loads: int =
 
 
 def failures(backward_error: PerCase, rounding_error: PerCase) -> tuple[int, ...]:
-    """List the cases that miss the largest allowed backward error, or are notably changed by rounding; a NaN is."""
+    """List the cases whose backward error is too large or that rounding changes notably; NaN is too large."""
     passed = (backward_error <= LARGEST_BACKWARD_ERROR) & (rounding_error <= NOTABLE_ERROR)
     return tuple(torch.nonzero(~passed).flatten().tolist())

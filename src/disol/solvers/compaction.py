@@ -1,4 +1,4 @@
-"""Which unknowns large boxes keep: those that are free, in groups of boxes that have similarly many."""
+"""Which unknowns large boxes keep: the free ones, in groups of boxes with similar numbers of them."""
 
 from itertools import pairwise
 
@@ -6,16 +6,16 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-Places = Int[Tensor, "_ _"]  # one row for all, or one for each
+Places = Int[Tensor, "_ _"]  # one row for all matrices, or one for each
 
 
 def choose_unknowns(
     active: Bool[Tensor, "matrix unknown"], eliminated: int, compact: int, most_groups: int
 ) -> list[tuple[slice, Places, int]]:
-    """Split the kinds, and choose for each group: the places of its unknowns, and how many of them to eliminate.
+    """Group the kinds of boxes, and choose the places of the unknowns of each group and how many to eliminate.
 
-    Boxes that eliminate fewer than `compact` are one group and keep all unknowns. Larger ones, sorted by size, keep
-    only as many as the fullest of their group has free.
+    Boxes that eliminate fewer than `compact` unknowns are one group and keep them all. Larger ones, sorted by size,
+    keep only as many as are free in the fullest box of their group.
     """
     matrices, size = active.shape
     if eliminated < compact:
@@ -32,12 +32,12 @@ def choose_unknowns(
 
 
 def split_kinds(empty: int, total: int, groups: int) -> list[slice]:
-    """Cut the kinds that are not empty, which come last, into groups of nearly equal length."""
+    """Split the kinds that are not empty, which come last, into groups of nearly equal size."""
     count = min(groups, total - empty)
     bounds = [empty + (total - empty) * part // count for part in range(count + 1)] if count else []
     return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
 def free_first(active: Bool[Tensor, "matrix unknown"], most: int) -> Int[Tensor, "matrix kept"]:
-    """List the free unknowns of each box first, and stop where the fullest box has no more."""
+    """List the unknowns of each box, free ones first, and keep as many as the fullest box needs."""
     return torch.argsort(active.byte(), dim=1, descending=True, stable=True)[:, :most]

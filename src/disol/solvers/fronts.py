@@ -1,4 +1,4 @@
-"""Dense elimination on the boxes of one level: assemble or merge them, eliminate what lies inside, keep the ring."""
+"""Multifrontal elimination of one level: assemble the fronts, eliminate interior dofs, keep the Schur complement."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,19 +16,19 @@ from disol.solvers.pivots import inverse_factors
 from disol.solvers.sharing import Key, Kinds, pattern_keys, share_boxes
 
 Matrices = Float[Tensor, "matrix side side"]
-Table = Int[Tensor, "_ _"]  # one row for all, or one for each
+Table = Int[Tensor, "_ _"]  # one row for all matrices, or one for each
 Free = Bool[Tensor, "batch unknown"]
 
 
 @dataclass(frozen=True)
 class Elimination:
-    """How the direct solver goes about it; every choice gives the same solution.
+    """Settings of the direct solver; they change its speed, not its solution.
 
     base       largest pivot block that is left to a library routine
-    shared     boxes that look alike are computed once, where less than this fraction of them differ
-    compact    boxes that eliminate at least this many unknowns drop those that are not free,
-    groups     in so many groups of boxes of similar size
-    compiled   whether the merging of boxes is compiled, which pays where many batches are solved
+    shared     boxes that look alike are computed once, if less than this fraction of all boxes are distinct
+    compact    boxes that eliminate at least this many unknowns drop those that are not free
+    groups     number of groups of similar size into which these boxes are sorted
+    compiled   whether the merging of boxes is compiled, which pays if many batches are solved
     """
 
     base: int = 64
@@ -42,9 +42,9 @@ class Elimination:
 class Front:
     """The matrices of one level after elimination.
 
-    matrices    bordered by zeros, which is where absent unknowns point to
+    matrices    bordered by zeros, to which absent unknowns point
     slots       the row of each unknown of the ring, and last the row of an absent one
-    matrix_of   which matrix each box of each case has
+    matrix_of   number of the matrix of each box of each case
     """
 
     matrices: Matrices
@@ -54,13 +54,13 @@ class Front:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What the solution needs of the elimination of a group of boxes: A_ee⁻¹ = P R, Y = R A_er, Z = A_re P.
+    """What is kept of the elimination of a group of boxes, to solve with: A_ee⁻¹ = P R, Y = R A_er, Z = A_re P.
 
     level       0 for the smallest boxes
-    boxes       those of the group, counted over all cases
-    unknowns    of each, first those eliminated
-    places      of the unknowns among all that a box of this level has; one row for all, or one for each
-    matrix_of   which matrix each box has, None if each has its own
+    boxes       numbers of the boxes, counted over all cases
+    unknowns    of each box, the eliminated ones first
+    places      of these unknowns among all of a box of this level; one row for all boxes, or one for each
+    matrix_of   number of the matrix of each box, None if each has its own
     """
 
     level: int
@@ -85,7 +85,7 @@ class Step:
         return torch.bmm(matrices if self.matrix_of is None else matrices[self.matrix_of], vectors)
 
     def unshared(self) -> "Step":
-        """Give each box its own copy of its matrices, which spares later products the search for them."""
+        """Give each box its own copy of its matrices, which saves later products the lookup."""
         if self.matrix_of is None:
             return self
         left, right, to_ring, from_ring = (
@@ -97,7 +97,7 @@ class Step:
 def eliminate_leaves(
     plan: Partition, operator: DiscreteOperator, free: Free, symmetric: bool, settings: Elimination
 ) -> tuple[Front, list[Step]]:
-    """Assemble the smallest boxes and eliminate what lies inside them."""
+    """Assemble the smallest boxes and eliminate their interior unknowns."""
     pixels = plan.leaf_pixels(operator.mask)
     active = free[:, plan.leaves].flatten(0, 1)
     owners, matrix_of = share_boxes(pattern_keys(torch.cat([pixels, active], dim=1)), settings.shared)
@@ -117,14 +117,14 @@ def eliminate_leaves(
 def eliminate_merged(
     level: int, merge: Merge, front: Front, free: Free, symmetric: bool, settings: Elimination
 ) -> tuple[Front, list[Step]]:
-    """Merge the boxes of a level two by two and eliminate what they share."""
+    """Merge the boxes of a level in pairs and eliminate the unknowns that a pair shares."""
     grids = merge.children(front.matrix_of)
     children = grids[0].reshape(-1), grids[1].reshape(-1)
     kinds = kinds_of(children, merge, free, settings)
     groups = choose_unknowns(kinds.active, merge.eliminated, settings.compact, settings.groups)
     side = max((bordered_side(places.shape[1]) for _, places, _ in groups), default=1)
     matrices = front.matrices.new_empty(len(kinds.owners), side, side)
-    matrices[:, 0, 0] = 0  # all that is read of a box without unknowns
+    matrices[:, 0, 0] = 0  # the only entry read of a box without unknowns
     slots = free.new_zeros(len(kinds.owners), len(merge.first) - merge.eliminated + 1, dtype=torch.long)
     steps = []
     for group, places, eliminated in groups:
@@ -142,7 +142,7 @@ def eliminate_merged(
 
 
 def kinds_of(children: tuple[Key, Key], merge: Merge, free: Free, settings: Elimination) -> Kinds:
-    """Find out which merged boxes differ: those with different halves."""
+    """Find the distinct merged boxes: those with different halves."""
     owners, matrix_of = share_boxes(list(children), settings.shared)
     boxes = len(merge.unknowns)
     active = free[(owners // boxes)[:, None], merge.unknowns[owners % boxes]]
@@ -158,11 +158,11 @@ def merge_group(
     places: Table,
     settings: Elimination,
 ) -> None:
-    """Write the sum of two halves into the matrices of a group, at the places chosen for it."""
+    """Assemble the matrices of a group from their two halves, at the places chosen for the group."""
     side = bordered_side(places.shape[1])
     halves = []
     for row, table in zip(rows, (merge.first, merge.second), strict=True):
-        # What ends a row is absent from both halves: it makes the zero border.
+        # The padding of a row is absent from both halves, which makes the zero border.
         positions = pad(table[places], (0, side - places.shape[1]), value=front.slots.shape[1] - 1)
         halves.append(slots_of(front, row, positions))
     add = compiled_addition() if settings.compiled else add_halves
@@ -217,7 +217,7 @@ def compiled_addition() -> Callable[..., None]:
 
 
 def ring_slots(places: Table, eliminated: int, merge: Merge) -> Table:
-    """Invert the places: the row of each unknown of the ring; one past the last for those dropped or absent."""
+    """Invert `places`: return the row of each unknown of the ring, one past the last if it is dropped or absent."""
     size = places.shape[1]
     slots = places.new_full((len(places), len(merge.first) - merge.eliminated + 1), size)
     rows = torch.arange(eliminated, size, device=places.device).expand(len(places), -1)

@@ -1,4 +1,4 @@
-"""Preconditioned iterations for a batch of problems, with a stop for each case."""
+"""Preconditioned iterations for a batch of cases, each of which stops when it has converged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ Nodes = Float[Tensor, "batch component rows columns"]
 class IterativeSolution:
     """An approximate solution of each case.
 
-    nodes               0 where they are not free
-    iterations          until the residual was small enough, or the most allowed
+    nodes               0 where values are not free
+    iterations          number of iterations until the residual was small enough, or the most allowed
     relative_residual   ‖b − A u‖ / ‖b‖, as the iteration updates it
     """
 
@@ -67,7 +67,10 @@ def stabilised_biconjugate_gradients(
     tolerance: float = 1e-10,
     most_iterations: int = 100,
 ) -> IterativeSolution:
-    """Solve A u = b, symmetric or not, by BiCGStab until ‖r‖ ≤ tolerance · ‖b‖ in each case; two A and M⁻¹ per turn."""
+    """Solve A u = b, symmetric or not, by preconditioned BiCGStab until ‖r‖ ≤ tolerance · ‖b‖ in each case.
+
+    Each iteration applies A and M⁻¹ twice.
+    """
     unit = unit_of(loads)
     residual = operator.restrict(loads / unit)
     shadow = residual
@@ -89,7 +92,7 @@ def stabilised_biconjugate_gradients(
         half_way = residual - per_case(first_step) * image
         second = precondition(half_way)
         second_image = operator.apply(second)
-        # Nothing is left of the residual where half a turn has solved the system.
+        # The residual is 0 where half an iteration has already solved the system.
         best = quotient(inner_product(second_image, half_way), inner_product(second_image, second_image))
         second_step = torch.where(running, best, 0.0)
         nodes = nodes + per_case(first_step) * first + per_case(second_step) * second
@@ -106,13 +109,13 @@ def finished(
     iterations: Int[Tensor, " batch"],
     unit: Float[Tensor, "batch 1 1 1"],
 ) -> IterativeSolution:
-    """Report what an iteration has reached, in the unit that loads were divided by."""
+    """Return what an iteration has reached, multiplied by the unit that loads were divided by."""
     norm = length(operator.restrict(loads))
     return IterativeSolution(nodes * unit, iterations, length(residual) / torch.where(norm > 0, norm, 1.0))
 
 
 def quotient(dividend: Float[Tensor, " batch"], divisor: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """Divide, and return 0 where there is nothing to divide by."""
+    """Divide, and return 0 where the divisor is 0."""
     return torch.where(divisor == 0, 0.0, dividend / divisor)
 
 
@@ -126,5 +129,5 @@ def require_symmetric(operator: DiscreteOperator) -> None:
 
 
 def per_case(values: Float[Tensor, " batch"]) -> Float[Tensor, "batch 1 1 1"]:
-    """Let one number per case multiply its field."""
+    """Give one number per case the axes to multiply its field."""
     return values[:, None, None, None]

@@ -11,7 +11,7 @@ USABLE = 0.7  # share of the free memory a batch may take; the rest is for what 
 LARGEST_CHUNKS = {"cuda": 2048, "cpu": 32}  # larger ones only cost memory
 GIBIBYTE = 2**30
 MEMORY_OF_LINUX = Path("/proc/meminfo")
-ASSUMED_BYTES = 4 * GIBIBYTE  # where a system tells nothing
+ASSUMED_BYTES = 4 * GIBIBYTE  # where a system does not report its memory
 
 
 def free_bytes(device: torch.device) -> int:
@@ -23,10 +23,10 @@ def free_bytes(device: torch.device) -> int:
 
 
 def free_bytes_of_host() -> int:
-    """Return what a program can have without swapping: as Linux says, elsewhere half of the memory there is."""
+    """Return the memory available without swapping: as Linux reports it, elsewhere half of the physical memory."""
     if MEMORY_OF_LINUX.exists():
         for line in MEMORY_OF_LINUX.read_text().splitlines():
-            if line.startswith("MemAvailable:"):  # MemFree would leave out what files occupy until it is needed
+            if line.startswith("MemAvailable:"):  # MemFree would leave out the page cache
                 return int(line.split()[1]) * 1024
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
@@ -35,7 +35,7 @@ def free_bytes_of_host() -> int:
 
 
 def cases_at_once(bytes_per_case: int, device: torch.device) -> int:
-    """Return how many cases to solve in one go, or say that not even one fits."""
+    """Return how many cases to solve at once; raise an error if not even one fits."""
     available = int(USABLE * free_bytes(device))
     if bytes_per_case > available:
         raise DisolError(

@@ -1,6 +1,6 @@
 """Geometric multigrid for a batch of domains: Galerkin coarse stencils, coloured Gauss-Seidel, one V-cycle.
 
-Fast where domains are a few pixels thick; walls one pixel wide defeat it, and the direct solver does not mind them.
+Fast where domains are at least a few pixels thick. Walls one pixel wide defeat it, but not the direct solver.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from disol.solvers.operator import DiscreteOperator, inner_product
 
 COLOURS = ((0, 0), (1, 1), (0, 1), (1, 0))  # no two nodes of one colour are neighbours
 COARSEST_PIXELS = 4  # along the shorter side
-# Left to itself, cuDNN rounds the operands of float32 convolutions to ten bits: TensorFloat32.
+# By default, cuDNN rounds the operands of float32 convolutions to ten bits (TensorFloat32).
 IN_FULL_PRECISION = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
 
 Nodes = Float[Tensor, "batch component rows columns"]
@@ -43,7 +43,7 @@ class Colour:
         """A u at this colour's nodes, from u with a border of one node."""
         rows, columns = self.stencil.shape[-2:]
         if self.stencil.shape[2] == 1:
-            # One product over views of the nine neighbours: twice as fast on a CPU as nine, where each is small.
+            # On a CPU, one product over views of the nine neighbours is twice as fast as nine small ones.
             reached = surrounded[..., self.row : self.row + 2 * rows + 1, self.column : self.column + 2 * columns + 1]
             around = reached.unfold(2, 3, 2).unfold(3, 3, 2).permute(0, 4, 5, 1, 2, 3)
             return (self.stencil.reshape(-1, 3, 3, 1, rows, columns) * around).sum(dim=(1, 2))
@@ -104,7 +104,7 @@ class Multigrid:
         """M⁻¹ r."""
         rows, columns = residual.shape[-2:]
         finest = self.levels[0].active
-        # Scaling keeps a float32 cycle exact to the last bit it has, however small the residual has become.
+        # Scaling keeps the full precision of a float32 cycle, however small the residual has become.
         scale = residual.abs().amax(dim=(1, 2, 3), keepdim=True).detach()
         scaled = (residual / torch.where(scale > 0, scale, 1.0)).to(finest.dtype)
         padded = pad(scaled, (0, finest.shape[-1] - columns, 0, finest.shape[-2] - rows)) * finest
@@ -132,7 +132,7 @@ def contract(blocks: BlockDiagonal, fields: Nodes) -> Nodes:
 
 
 def padded_stencil(operator: DiscreteOperator) -> Stencil:
-    """Return the stencil on a grid that can be halved until its shorter side has few pixels."""
+    """Return the stencil on a grid that can be halved until its shorter side has at most `COARSEST_PIXELS`."""
     height, width = operator.mask.shape[1:]
     halvings = 0
     while min(height, width) > COARSEST_PIXELS << halvings:
@@ -166,7 +166,7 @@ def invert_blocks(blocks: BlockDiagonal, active: Tensor) -> BlockDiagonal:
 
 
 def regularisation(diagonal: Tensor) -> Tensor:
-    """Return what keeps a matrix invertible: 1 where a row is empty, next to nothing elsewhere."""
+    """Return what to add to a diagonal to keep the matrix invertible: 1 in empty rows, next to nothing elsewhere."""
     tiny = 1e4 * torch.finfo(diagonal.dtype).eps
     return torch.where(diagonal > 0, tiny * diagonal, 1.0)
 
@@ -180,8 +180,8 @@ def coarsen(stencil: Stencil) -> CoarseStencil:
     return coarse.view(batch, components, components, 9, *coarse.shape[-2:]).permute(0, 3, 1, 2, 4, 5)
 
 
-@cache  # to copy constants to a GPU again and again would stop it each time
-@torch.inference_mode(False)  # else gradients could never pass through what is kept
+@cache  # copying constants to a GPU would synchronise with it every time
+@torch.inference_mode(False)  # autograd could not use a cached inference tensor
 def galerkin_weights(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "9 9 3 3"]:
     """Weights of `coarsen`: coarse neighbour q gathers w(p) w(p + s − 2 q) of the fine coefficient s at offset p."""
     offsets = torch.tensor([-1, 0, 1])
@@ -191,7 +191,7 @@ def galerkin_weights(dtype: torch.dtype, device: torch.device) -> Float[Tensor, 
 
 
 def hat(offset: Tensor) -> Tensor:
-    """Return the value of a coarse node's function at a fine node `offset` away: 1, ½ or 0."""
+    """Return the basis function of a coarse node at a fine node `offset` away: 1, ½ or 0."""
     return (1 - 0.5 * offset.abs()).clamp(min=0) * (offset.abs() <= 1)
 
 

@@ -1,8 +1,8 @@
 """An exact direct solver for many domains at once: nested dissection with boxes of equal shape.
 
-The grid is cut into small boxes that are merged two by two. What a box holds inside is eliminated, which leaves a
-dense matrix on its ring; all boxes of one level have the same shape, so every step is one batched dense operation
-over all boxes of all cases. Unknowns that are not free have zero rows and pivot 1.
+The grid is cut into small boxes that are merged in pairs. Eliminating the interior unknowns of a box leaves a Schur
+complement, a dense matrix on its ring. All boxes of one level have the same shape, so every step is one batched dense
+operation over all boxes of all cases. Unknowns that are not free have zero rows and pivot 1.
 
 Two things make it fast. Every pixel has the same element matrix, so boxes that look alike (outside a domain, deep
 inside it, repeated geometries) have the same matrix, which is computed once. And large boxes drop the unknowns that
@@ -45,7 +45,7 @@ class Factors:
 
     @torch.no_grad()
     def solve(self, loads: Fields) -> Fields:
-        """Return u with A u = b in the precision of the factors; a last axis of the loads may hold several of them."""
+        """Solve A u = b in the precision of the factors; a last axis of `loads` may hold several per case."""
         loads = loads.to(self.dtype)
         if loads.ndim == 4:
             return self.solve(loads[..., None])[..., 0]
@@ -77,7 +77,7 @@ class Factors:
     def _join(
         self, step: Step, rings: dict[int, Float[Tensor, "every_box ring load"]]
     ) -> Float[Tensor, "box unknown load"] | None:
-        """Add up what the two halves of each box leave to its unknowns."""
+        """Sum the contributions of the two halves of each box to its unknowns."""
         if step.level == 0:
             return None
         merge = self.partition.merges[step.level - 1]
@@ -90,7 +90,7 @@ class Factors:
         return joined
 
     def _substitute(self, loads: Vectors, reduced: list[BoxVectors]) -> Vectors:
-        """Go back from the whole grid to the smallest boxes: u_e = P (y − Y u_r)."""
+        """Substitute back from the whole grid to the smallest boxes: u_e = P (y − Y u_r)."""
         solution = torch.zeros_like(loads)
         for step, partial in zip(reversed(self.steps), reversed(reduced), strict=True):
             cases, count = self._cases(step), step.eliminated
@@ -103,7 +103,7 @@ class Factors:
         return step.boxes[:, None] // len(self.partition.unknowns_at(step.level))
 
     def _empty_rings(self, loads: Vectors, level: int) -> Float[Tensor, "every_box ring load"]:
-        """Return zeros for the ring of every box, with one more: absent unknowns point to it."""
+        """Return zeros for the ring of every box, and one more entry to which absent unknowns point."""
         boxes, unknowns = self.partition.unknowns_at(level).shape
         ring = unknowns - self.partition.eliminated_at(level)
         return loads.new_zeros(len(loads) * boxes, ring + 1, loads.shape[-1])
@@ -133,7 +133,7 @@ def bytes_per_case(operator: DiscreteOperator, dtype: torch.dtype, num_loads: in
     plan = partition_of(operator)
     levels = [(*plan.unknowns_at(level).shape, plan.eliminated_at(level)) for level in range(len(plan.merges) + 1)]
     fronts = [boxes * bordered_side(size) ** 2 for boxes, size, _ in levels]
-    # A merge holds its children, itself and the two parts it is the sum of.
+    # A merge holds the children, the merged matrices and the two terms of their sum.
     peak = max(child + 3 * merged for child, merged in pairwise(fronts)) * dtype.itemsize
     factors = sum(boxes * count * (3 * count + 2 * (size - count)) for boxes, size, count in levels)
     vectors = sum(boxes * size * (4 * num_loads + 2) for boxes, size, _ in levels)

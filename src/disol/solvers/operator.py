@@ -62,7 +62,7 @@ class DiscreteOperator:
         return replace(self, element_matrix=element_matrix.to(self.element_matrix))
 
     def restrict(self, fields: Fields) -> Fields:
-        """Set to zero what is not an unknown."""
+        """Set values that are not free to zero."""
         return fields * trailing(self.free, fields)
 
     def apply(self, fields: Fields) -> Fields:
@@ -79,7 +79,7 @@ class DiscreteOperator:
         return self.restrict(loads) - self.apply(fields)
 
     def precise_residual(self, fields: Fields, loads: Fields) -> Fields:
-        """Return b − A u to about 25 bits more than a double has, where it is small."""
+        """Return b − A u, where it is small, with about 25 bits more than double precision."""
         large = leading_part(fields, largest(fields, keepdim=True))
         leading = leading_part(self.element_matrix, 4 * self.element_matrix.abs().sum(dim=1).max())  # four pixels meet
         rest = self.with_matrix(self.element_matrix - leading)
@@ -120,7 +120,7 @@ class DiscreteOperator:
         self, fields: Fields, loads: Fields, norm: PerCase | None = None
     ) -> Float[Tensor, "batch *load"]:
         """‖b − A u‖ / (‖A‖ ‖u‖ + ‖b‖), zero where both u and b are."""
-        unit = unit_of(loads)  # squares of very small or large values are no numbers any more
+        unit = unit_of(loads)  # squares of very small or large values underflow or overflow
         fields, loads = fields / unit, loads / unit
         size = trailing(self.frobenius_norm() if norm is None else norm, inner_product(fields, fields))
         scale = size * length(fields) + length(self.restrict(loads))
@@ -139,7 +139,7 @@ class DiscreteOperator:
 def from_system(
     systems: System, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
 ) -> tuple[DiscreteOperator, Float[Tensor, "batch component rows columns"]]:
-    """Take the systems of a batch to a device, unless they are there: their operator and loads."""
+    """Return the operator and the loads of a batch of systems, moved to a device if they are not there."""
     mask, free, loads = (on_device(array, device) for array in (systems.mask, systems.free, systems.load))
     matrix = on_device(systems.element_matrix, device).to(dtype)
     return DiscreteOperator(mask, free, matrix), loads.to(dtype)
@@ -151,7 +151,7 @@ def on_device(array: Shaped[Array, "..."], device: torch.device | str) -> Shaped
 
 
 def unit_of(loads: Fields) -> Float[Tensor, "batch 1 1 1 *load"]:
-    """Return the largest |b| of each case and load, or 1 where there is none, to divide by."""
+    """Return what to divide loads by: the largest |b| of each case and load, or 1 where it is 0."""
     sizes = largest(loads, keepdim=True)
     return torch.where(sizes > 0, sizes, 1.0)
 
@@ -175,7 +175,7 @@ def pairs_of_corners(down: int, across: int) -> list[tuple[int, int]]:
 def sum_over_corners(
     local: Float[Tensor, "batch local height width *load"], components: int
 ) -> Float[Tensor, "batch component rows columns *load"]:
-    """Add up at each node what its pixels give to that corner (the assembly of a vector)."""
+    """Sum at each node the contributions of the pixels around it (the assembly of a vector)."""
     height, width = local.shape[2:4]
     total = local.new_zeros(len(local), components, height + 1, width + 1, *local.shape[4:])
     for (row, column), values in zip(CORNERS, local.chunk(4, dim=1), strict=True):

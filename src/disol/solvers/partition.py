@@ -1,7 +1,7 @@
-"""How nested dissection cuts a grid: equal boxes, merged two by two until one is left.
+"""How nested dissection cuts a grid: equal boxes, merged in pairs until one is left.
 
-Everything here depends on the grid alone. A box knows its unknowns by number: `node * components + component`,
-nodes counted row by row on the padded grid.
+Everything here depends on the grid alone. Unknowns are numbered `node * components + component`, with nodes counted
+row by row on the padded grid.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from torch.nn.functional import pad
 
 from disol.grid import CORNERS
 
-LEAF_SIDES = (4, 3, 5)  # of the smallest boxes; the first is taken where it pads no more than the others
+LEAF_SIDES = (4, 3, 5)  # of the smallest boxes; the first is preferred where it pads no more than the others
 
 Node = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """Two equal boxes become one, and the unknowns they share inside it can be eliminated.
+    """The merging of two equal boxes into one, in which the unknowns they share can be eliminated.
 
     across       whether the two lie side by side (or one above the other)
     unknowns     of each merged box: first those to eliminate, then its ring
     eliminated   how many are eliminated
-    first        where the first box's ring holds each of them; one past its end if it does not
+    first        place of each unknown in the ring of the first box; one past its end if it is absent
     second       the same for the second box
     """
 
@@ -51,7 +51,7 @@ class Partition:
     leaves       unknowns of each smallest box: first those inside, then its ring
     inside       how many are inside
     leaf_shape   pixels of a smallest box
-    leaf_corners where a smallest box holds the unknowns of each of its pixels, in the order of element matrices
+    leaf_corners places in a smallest box of the unknowns of each of its pixels, in the order of element matrices
     merges       from the smallest boxes to the whole grid; the last one eliminates everything
     """
 
@@ -71,22 +71,22 @@ class Partition:
         return self.shape[0] // self.leaf_shape[0], self.shape[1] // self.leaf_shape[1]
 
     def boxes_at(self, level: int) -> tuple[int, int]:
-        """Rows and columns of boxes after so many merges."""
+        """Rows and columns of boxes after `level` merges."""
         rows, columns = self.boxes
         for merge in self.merges[:level]:
             rows, columns = (rows, columns // 2) if merge.across else (rows // 2, columns)
         return rows, columns
 
     def unknowns_at(self, level: int) -> Int[Tensor, "box unknown"]:
-        """Return the unknowns of each box after so many merges: first those to eliminate, then its ring."""
+        """Return the unknowns of each box after `level` merges: first those to eliminate, then its ring."""
         return self.merges[level - 1].unknowns if level else self.leaves
 
     def eliminated_at(self, level: int) -> int:
-        """Return how many of them are eliminated."""
+        """Return how many unknowns each box eliminates after `level` merges."""
         return self.merges[level - 1].eliminated if level else self.inside
 
     def flatten(self, fields: Tensor) -> Tensor:
-        """Number `[batch, component, rows, columns, ...]` as the boxes do: `[batch, unknown, ...]`."""
+        """Turn fields `[batch, component, rows, columns, ...]` into `[batch, unknown, ...]`, as boxes number them."""
         down, right = self.shape[0] - self.height, self.shape[1] - self.width
         last = fields.movedim(1, 3)
         if down or right:
@@ -99,14 +99,14 @@ class Partition:
         return grid[:, : self.height + 1, : self.width + 1].movedim(3, 1)
 
     def leaf_pixels(self, mask: Bool[Tensor, "batch height width"]) -> Bool[Tensor, "box pixel"]:
-        """Return the pixels of each smallest box of each case."""
+        """Return the mask of each smallest box of each case."""
         padded = pad(mask, (0, self.shape[1] - self.width, 0, self.shape[0] - self.height))
         (rows, columns), (height, width) = self.boxes, self.leaf_shape
         blocks = padded.reshape(-1, rows, height, columns, width).transpose(2, 3)
         return blocks.reshape(-1, height * width)
 
     def leaf_matrices(self, element_matrix: Float[Tensor, "local local"]) -> Float[Tensor, "pixel side side"]:
-        """Return what each pixel adds to the matrix of its box, bordered with zeros to an even side."""
+        """Return the contribution of each pixel to the matrix of its box, bordered with zeros to an even side."""
         side = bordered_side(self.leaves.shape[1])
         matrices = element_matrix.new_zeros(len(self.leaf_corners), side, side)
         pixels = torch.arange(len(matrices), device=matrices.device)[:, None, None]
@@ -150,7 +150,7 @@ def merge_boxes(shape: Node, box: Node, across: bool, components: int, device: t
 
 
 def ring_positions(half: dict[Node, int], order: list[Node], components: int) -> Int[Tensor, " unknown"]:
-    """Return where a half's ring holds the unknowns of these nodes; one past its end where it does not."""
+    """Return the places of the unknowns of these nodes in the ring of a half; one past its end if absent."""
     absent = len(half)
     places = torch.tensor([half.get(node, absent) for node in order])
     return expand_components(places, components).clamp(max=absent * components)

@@ -61,7 +61,7 @@ def inverse_lu(matrices: Matrices, base: int) -> tuple[Matrices, Matrices]:
 
 
 def first_half(size: int, base: int) -> int:
-    """Cut where the first part is a power of two times the base, so that few block sizes occur."""
+    """Return the size of the first block: the base times a power of two, so that few block sizes occur."""
     half = base
     while 2 * half < size:
         half *= 2

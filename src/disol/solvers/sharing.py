@@ -13,7 +13,7 @@ Key = Int[Tensor, " box"]
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The different boxes of one level.
+    """The distinct boxes of one level.
 
     owners      one box of each kind
     matrix_of   the kind of every box
@@ -46,8 +46,8 @@ class Kinds:
 
 
 def pattern_keys(bits: Bool[Tensor, "box bit"]) -> list[Key]:
-    """Write the pattern of each box as a few whole numbers."""
-    # Powers from the host: a GPU's own can be off in the last place, and then different patterns share a number.
+    """Encode the bits of each box in a few integers."""
+    # Powers come from the host: those of a GPU can be off in the last place, and then different boxes share a key.
     powers = torch.tensor([2.0**bit for bit in range(KEY_BITS)], dtype=torch.float64).to(bits.device)
     parts = [bits[:, start : start + KEY_BITS].double() for start in range(0, bits.shape[1], KEY_BITS)]
     return [(part @ powers[: part.shape[1]]).long() for part in parts]
@@ -56,7 +56,7 @@ def pattern_keys(bits: Bool[Tensor, "box bit"]) -> list[Key]:
 def share_boxes(keys: list[Key], most: float) -> tuple[Int[Tensor, " matrix"], Key]:
     """Return one box of each kind, and the kind of every box; boxes are alike where all their keys agree.
 
-    Unless fewer than the fraction `most` of the boxes differ, sharing does not pay and each is its own kind.
+    Sharing pays only if fewer than the fraction `most` of the boxes are distinct; otherwise each is its own kind.
     """
     boxes = torch.arange(len(keys[0]), device=keys[0].device)
     if most <= 0:
