@@ -207,6 +207,8 @@ def main() -> None:
         for shift, ways in found.items()
         for way, by_side in ways.items()
     ]
+    added = " and ".join(f"`{name}`" for name in names[len(options.models) :])
+    shown = f"here {added}" if added else "of which none is shown here yet"
     publish(
         [
             "# Across resolutions",
@@ -226,9 +228,10 @@ def main() -> None:
             "One case on every grid:",
             "example",
             "`--model RUN` adds a DiSOL that was trained on several resolutions "
-            f"([how](../training.md#several-resolutions)){'' if options.model else '; none is shown here yet'}. "
-            "[experiments.md](../experiments.md#several-resolutions) says what such training gains on small grids. "
-            "To make the run, generate the files that `configs/poisson-resolutions.toml` names, then:",
+            f"([how](../training.md#several-resolutions)), {shown}. "
+            "[experiments.md](../experiments.md#several-resolutions) says how it was trained, and what such training "
+            "gains on small grids. A longer run, for a GPU, is that of `configs/poisson-resolutions.toml`. Generate "
+            "the files that it names, then:",
             "```\ndisol train poisson --config configs/poisson-resolutions.toml --data poisson-64.h5 "
             "--data poisson-96.h5 \\\n"
             "    --data poisson-128.h5 --data poisson-256.h5 --out runs/poisson-resolutions\n"
