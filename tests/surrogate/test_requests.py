@@ -146,7 +146,7 @@ def test_a_network_that_predicts_amplitudes_predicts_no_case(tmp_path):
     network = create_model("disol-amplitude", "poisson", width=4, depth=2, gated_skips=1)
     model = disol.load(save_checkpoint(tmp_path / "run", network, "poisson", resolution=32))
     for ask in (model.predict, model.verify):
-        with pytest.raises(ValueError, match=r"predicted by networks of patterns.*log-amplitude"):
+        with pytest.raises(ValueError, match=r"Only a network of patterns can predict cases.*log-amplitude"):
             ask(**own_terms("poisson"))
 
 
