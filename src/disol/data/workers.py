@@ -57,6 +57,9 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
         ) from error
     except BaseException:
         unwanted.close()
+        # A worker that ends while it sends a result leaves half of it. The pool would wait for the other half as long
+        # as this process has a writing end of that pipe, which only workers use.
+        pool._result_queue._writer.close()  # type: ignore[attr-defined]
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -66,9 +69,12 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
 
 @contextmanager
 def _worker_environment() -> Iterator[None]:
-    """Let processes started meanwhile use one thread each, keep memory, and leave Ctrl-C to the main process."""
+    """Let processes started meanwhile use one thread each, keep memory, and leave Ctrl-C to the main process.
+
+    Neither Ctrl-C nor SIGTERM interrupts the start of a process, which would leave a pool that never ends.
+    """
     before = {name: os.environ.get(name) for name in _SETTINGS}
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     os.environ.update(_SETTINGS)
     try:
         yield
@@ -85,5 +91,6 @@ def follow_main_process(wanted: Connection | None = None) -> None:
     """End this process as soon as the main process has ended, even if it was killed, or closes its end of a pipe."""
     main = multiprocessing.parent_process()
     if main is not None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # by which a broken pool ends its workers
         ends: list[Connection | int] = [main.sentinel] if wanted is None else [main.sentinel, wanted]
         threading.Thread(target=lambda: (wait(ends), os._exit(1)), daemon=True).start()
