@@ -60,6 +60,7 @@ def test_data_follow_the_conventions_of_training_unless_others_are_given(model):
     terms = own_terms("poisson")
     expected = model.predict(**terms).field
     assert np.array_equal(model.predict(**terms, conventions="paper").field, expected)
+    assert np.array_equal(model.predict(**terms, conventions=None).field, expected)
     stated = {**terms, "dirichlet": {"outer": 0}}  # parts of a true boundary, which pixels can show
     found = model.verify(**stated, conventions="physical")
     assert np.array_equal(found.prediction.field, model.predict(disol.Case.from_arrays("poisson", **stated)).field)

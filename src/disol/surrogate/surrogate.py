@@ -143,7 +143,7 @@ class Surrogate:
         gpu = self.engine.device if self.engine.device.type == "cuda" else None
         given: dict[str, Any] = {**data}
         posed, usual = (self.problem, self.conventions) if case is None else (case, None)
-        asked = as_case(posed, given.pop("conventions", usual), given, gpu)
+        asked = as_case(posed, given.pop("conventions", None) or usual, given, gpu)
         if asked.conventions.true_boundary:
             asked = asked.on_pixels(self.conventions)
         # A multiple of the operator changes only sizes, which come from the system of the case, not patterns.
