@@ -96,6 +96,14 @@ def test_a_traction_may_depend_on_the_normal() -> None:
     assert pressed.case.terms["force_x"][8:16, 23].all()
 
 
+def test_parameters_with_defaults_are_the_functions_own() -> None:
+    held: dict[str, Any] = {"dirichlet": {"left": 0}}
+    for flux in (lambda x, y, a=6.0, b=0.0: a + b * x, lambda x, y, a=6.0: a + 0 * x):
+        assert solved(**held, flux={"right": flux})[0].total_flux("right") == pytest.approx(6 * 0.25)
+    for outward in (lambda x, y, nx, ny, a=6.0, b=0.0: a * nx + b, lambda x, y, nx=0, ny=0: 6 * nx):
+        assert solved(**held, flux={"right": outward})[0].total_flux("right") == pytest.approx(6 * 0.25)
+
+
 def test_a_function_need_not_be_written_in_python() -> None:
     found, _ = solved(dirichlet={"left": np.hypot, "right": np.arctan2})
     same, _ = solved(dirichlet={"left": lambda x, y: np.hypot(x, 1 * y), "right": "arctan2(x, y)"})

@@ -76,11 +76,17 @@ class Robin(Condition):
 
 
 def takes_normal(function: Callable[..., Any]) -> bool:
-    """Tell whether a boundary value is a function of x, y, nx and ny, and not of x and y only."""
+    """Tell whether a boundary value is a function of x, y, nx and ny, and not of x and y only.
+
+    Parameters with a default, as in `lambda x, y, a=a, b=b: a + b * x`, are the function's own.
+    """
     try:
-        return len(signature(function).parameters) == 4
+        parameters = signature(function).parameters.values()
     except (TypeError, ValueError):  # raised for functions that are not written in Python
         return False
+    by_place = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    is_named = [each.name for each in by_place[2:4]] == ["nx", "ny"]
+    return is_named or sum(each.default is each.empty for each in by_place) == 4
 
 
 @dataclass(frozen=True, eq=False)
