@@ -343,6 +343,7 @@ def draw_seconds(rng: np.random.Generator) -> str:
 
 
 OPERATORS = ["+", "-", "*", "/", "**"]
+COMPARISONS = ["<", "<=", ">", ">="]
 FUNCTIONS = {
     1: [
         "sin",
@@ -362,6 +363,7 @@ FUNCTIONS = {
         "floor",
     ],
     2: ["minimum", "maximum", "hypot", "arctan2"],
+    3: ["where"],
 }
 
 
@@ -375,7 +377,7 @@ FORBIDDEN = [  # pieces of Python that are no formula
         "x.real",
     ),
     *("e.e", "1 .real", "x[0]", "[x]", "{x}", "x,y", "f'{x}'", "lambda: 1", "x if x else y", "x := 1", "(yield)"),
-    *("await x", "x; y", "x\ny", "x and y", "x < y", "not x", "~x", "x ^ 2", "x % 2", "x // 2", "x @ y", "1j", "'a'"),
+    *("await x", "x; y", "x\ny", "x and y", "x == y", "not x", "~x", "x ^ 2", "x % 2", "x // 2", "x @ y", "1j", "'a'"),
     *("sin", "sin()", "sin(x, y)", "sin(x=1)", "sin(*x)", "True", "None", "...", "0x10", "1_0", "1e400", "nan"),
     *("x" * 300, "9" * 480),
 ]
@@ -416,15 +418,15 @@ def draw_formula(rng: np.random.Generator, depth: int, numbers: list[float]) -> 
             )
             return f"n{len(numbers) - 1}_"
         return pick(rng, ["x", "y", "x", "y", "pi", "e"])
-    kind = rng.integers(5)
+    kind = int(rng.integers(7))
+    if kind in FUNCTIONS:
+        pieces = ", ".join(draw_formula(rng, depth - 1, numbers) for _ in range(kind))
+        return f"{pick(rng, FUNCTIONS[kind])}({pieces})"
     if kind == 0:
-        return f"{pick(rng, FUNCTIONS[1])}({draw_formula(rng, depth - 1, numbers)})"
-    if kind == 1:
-        pair = ", ".join(draw_formula(rng, depth - 1, numbers) for _ in range(2))
-        return f"{pick(rng, FUNCTIONS[2])}({pair})"
-    if kind == 2:
         return f"-{draw_formula(rng, depth - 1, numbers)}"
     left, right = (draw_formula(rng, depth - 1, numbers) for _ in range(2))
+    if kind == 4:  # plus 0.0, for Python computes with its booleans as with integers
+        return f"((({left}) {pick(rng, COMPARISONS)} ({right})) + 0.0)"
     joined = f"{left} {pick(rng, OPERATORS)} {right}"
     return f"({joined})" if chance(rng, 0.5) else joined
 

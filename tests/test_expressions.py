@@ -29,6 +29,11 @@ def hyperbolic(x, y):
         ("maximum(x, y) - minimum(x, 0.3)", lambda x, y: np.maximum(x, y) - np.minimum(x, 0.3)),
         ("tanh(pi*x) + log(e + y) + sqrt(abs(x - y))", hyperbolic),
         ("3", lambda x, y: 3 + 0 * x),
+        ("where(x > 0.5, 10, 1)", lambda x, y: np.where(x > 0.5, 10, 1)),
+        ("5*(x >= 0.2)*(y <= 0.5) - (x < y)", lambda x, y: 5 * ((x >= 0.2) & (y <= 0.5)) - (x < y).astype(float)),
+        ("where(0.2 < x < y + 0.1 < 0.9, x, -y)", lambda x, y: np.where((x > 0.2) & (x < y + 0.1) & (y < 0.8), x, -y)),
+        ("where(x - 0.05, 1/(x - 0.05), 7)", lambda x, y: np.r_[7, 1 / (X[0, 1:] - 0.05)] + 0 * x),
+        ("max(min(x, y), 0.3) + (2 > 1)", lambda x, y: np.maximum(np.minimum(x, y), 0.3) + 1),
     ],
 )
 def test_an_expression_means_what_it_says(text, function):
@@ -60,7 +65,10 @@ def test_a_named_field_is_finite_and_not_negative(name):
         ("[x]", "'[x]'"),
         ("lambda: x", "'lambda: x'"),
         ("x if y else 1", "'x if y else 1'"),
-        ("x < y", "'x < y'"),
+        ("x == y", "'x == y'"),
+        ("x < y != 1", "'x < y != 1'"),
+        ("x in y", "'x in y'"),
+        ("not x < y", "'not x < y'"),
         ("True", "'True'"),
         ("1j", "'1j'"),
         ("'x'", "x"),
@@ -82,6 +90,14 @@ def test_what_is_not_arithmetic_is_refused_by_name(text, piece):
 def test_a_wrong_power_sign_is_explained():
     with pytest.raises(ValueError, match=r"'x \^ 2'.*Write \*\*"):
         read_expression("3*(x^2)")
+
+
+@pytest.mark.parametrize(
+    "text", ["x > 0.2 and y < 0.5", "(x > 0.2) & (y < 0.5)", "(x > 0.2) | y", "x < 0.2 or y < 0.5"]
+)
+def test_how_to_join_conditions_is_told(text):
+    with pytest.raises(DisolError, match=r"joins conditions. Multiply them for both, as in \(x > 0.2\)\*\(y < 0.5\)"):
+        read_expression(text)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x +", "sin(x", "x y", "x\0", "import os", "x; y", "1" * (LONGEST + 1)])
@@ -130,15 +146,23 @@ def test_a_number_that_no_float_holds_is_an_error(text):
         read_expression(text)
 
 
-@pytest.mark.parametrize("text", ["sin(x, y)", "maximum(x)", "exp()"])
+@pytest.mark.parametrize("text", ["sin(x, y)", "maximum(x)", "exp()", "where(x > y)"])
 def test_functions_count_what_they_are_given(text):
-    with pytest.raises(ValueError, match=r"takes [12] values"):
+    with pytest.raises(ValueError, match=r"takes [123] values"):
         read_expression(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["1/(x - x)", "9**9**9**9", "99**" * 20 + "99", "exp(exp(exp(99)))", "log(-x)", "(x - 2)**0.5"],
+    [
+        "1/(x - x)",
+        "9**9**9**9",
+        "99**" * 20 + "99",
+        "exp(exp(exp(99)))",
+        "log(-x)",
+        "(x - 2)**0.5",
+        "where(x > 0, 1/0, 1)",
+    ],
 )
 def test_a_value_that_is_not_finite_is_an_error_that_names_a_point(text):
     domain = np.zeros((8, 8), dtype=bool)
@@ -163,7 +187,18 @@ def test_an_expression_is_a_source():
     assert (written.field == coded.field).all()
 
 
-@given(text=st.text(max_size=40) | st.text(alphabet="xy+-*/().0123456789sincoe^ ,", max_size=40))
+def test_layers_and_patches_are_formulas():
+    domain, x = np.ones((16, 16)), (np.arange(16) + 0.5) / 16
+    data = {"domain": domain, "dirichlet": {"left": 0, "right": "where(y < 0.5, 1, 2)"}}
+    written = disol.solve_exact("poisson", **data, diffusion="where(x < 0.5, 1, 10)", source="(x > 0.25)*(y > 0.5)")
+    layers = np.where(x < 0.5, 1.0, 10.0) * domain
+    coded = disol.solve_exact(
+        "poisson", **data, diffusion=layers, source=lambda x, y: ((x > 0.25) & (y > 0.5)).astype(float)
+    )
+    assert (written.field == coded.field).all()
+
+
+@given(text=st.text(max_size=40) | st.text(alphabet="xy+-*/().0123456789sincoe^ ,<>=", max_size=40))
 def test_any_text_is_a_formula_or_one_clear_error(text):
     try:
         expression = read_expression(text)

@@ -284,6 +284,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     },
     **{name: (1, getattr(np, name)) for name in ("exp", "log", "sqrt", "abs", "sign", "floor")},
     **{name: (2, getattr(np, name)) for name in ("minimum", "maximum", "hypot", "arctan2")},
+    **{"min": (2, np.minimum), "max": (2, np.maximum), "where": (3, np.where)},
 }
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -294,7 +295,13 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
-ALLOWED = f"numbers, x, y, {', '.join(CONSTANTS)}, + - * / **, and {', '.join(FUNCTIONS)}"
+COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+ALLOWED = f"numbers, x, y, {', '.join(CONSTANTS)}, + - * / **, < <= > >=, and {', '.join(FUNCTIONS)}"
 
 # Fields that have a name. `wave` is of the kind that models are trained on.
 NAMED_FIELDS = {
@@ -311,6 +318,8 @@ NAMED_FIELDS = {
 @dataclass(frozen=True)
 class Expression:
     """A function f(x, y) of arrays; x runs to the right and y downwards, both from 0 to 1.
+
+    A comparison is 1 where it holds and 0 elsewhere; `where(c, a, b)` is a where c is not 0, and b elsewhere.
 
     is_named   one of `NAMED_FIELDS`, which is defined in the unit square whatever coordinates a drawing has
     """
@@ -372,12 +381,19 @@ def _check(node: ast.AST, text: str) -> None:
             pieces = [left, right]
         case ast.UnaryOp(kind, operand) if type(kind) in OPERATORS:
             pieces = [operand]
+        case ast.Compare(left, kinds, rights) if all(type(kind) in COMPARISONS for kind in kinds):
+            pieces = [left, *rights]
         case ast.Call(ast.Name(id=name), pieces, []) if name in FUNCTIONS:
             wanted = FUNCTIONS[name][0]
             if len(pieces) != wanted:
                 raise DisolError(f"{name} takes {wanted} values, got {len(pieces)} in {ast.unparse(node)!r}.")
         case ast.BinOp(op=ast.BitXor()):
             raise DisolError(f"{ast.unparse(node)!r} uses ^, which is not a power here. Write ** instead.")
+        case ast.BoolOp() | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+            raise DisolError(
+                f"{ast.unparse(node)!r} joins conditions. Multiply them for both, as in (x > 0.2)*(y < 0.5), or take "
+                "their maximum for either."
+            )
         case _:
             raise DisolError(f"{ast.unparse(node)!r} is not allowed in the expression {text!r}. Use {ALLOWED}.")
     for piece in pieces:
@@ -395,6 +411,12 @@ def _evaluate(node: ast.expr, names: dict[str, Points]) -> Any:
             return OPERATORS[type(kind)](_evaluate(left, names), _evaluate(right, names))
         case ast.UnaryOp(kind, operand):
             return OPERATORS[type(kind)](_evaluate(operand, names))
+        case ast.Compare(first, kinds, others):
+            left, holds = _evaluate(first, names), np.True_
+            for comparison, other in zip(kinds, others, strict=True):
+                right = _evaluate(other, names)
+                left, holds = right, np.logical_and(holds, COMPARISONS[type(comparison)](left, right))
+            return holds.astype(float)
         case ast.Call(ast.Name(id=name), pieces):
             return FUNCTIONS[name][1](*(_evaluate(piece, names) for piece in pieces))
     raise TypeError(f"unchecked piece {ast.dump(node)}")  # `_check` lets no other kind through
