@@ -1,6 +1,7 @@
 """A user's own geometry: loops and ranges by name, polygons from files, painted pictures."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,17 +10,20 @@ from hypothesis import strategies as st
 from matplotlib.image import imsave
 from PIL import Image
 
+import disol
 from disol.errors import DisolError
 from disol.geometry import Raster, named_shape
 from disol.geometry.curve import parts
 from disol.geometry.drawings import area_means, read_drawing
 from disol.geometry.loops import LONGEST, name_loops, pixels_between, read_ranges
-from disol.geometry.outline_files import MOST_POINTS, read_outline
+from disol.geometry.outline_files import MOST_PARTS, MOST_POINTS, read_outline
 from disol.geometry.region import Region
 from disol.geometry.shapes import HOLES, OUTLINES
 from disol.grid import Grid
 
 SQUARE = [[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]
+SMALL = [[0.4, 0.4], [0.5, 0.4], [0.5, 0.5]]
+BESIDE = [[0.8, 0.25], [0.95, 0.25], [0.95, 0.75], [0.8, 0.75]]
 
 
 def plate(side: int = 20) -> np.ndarray:
@@ -297,7 +301,18 @@ def test_polygons_that_do_not_cross_themselves_are_read_in_any_unit_and_place(
         ({"outer": "abc"}, "list of points"),
         ({"inner": SQUARE}, "must hold"),
         ({"outer": SQUARE, "hole": []}, "must hold"),
-        ({"type": "MultiPolygon", "coordinates": [[SQUARE]]}, "must hold"),
+        ({"outer": SQUARE, "unit": "mm"}, "must hold outer and holes only, got 'unit'"),
+        ({"type": "MultiPolygon", "coordinates": []}, "must hold"),
+        ({"type": "MultiPolygon", "coordinates": [SQUARE]}, "list of points"),
+        ({"type": "MultiPolygon", "coordinates": [[SQUARE], []]}, "must hold"),
+        ({"type": "MultiPolygon", "coordinates": [[SQUARE], [SQUARE[:2]]]}, "outer polygon of part 2 of .* 3 to 2000"),
+        ({"type": "MultiPolygon", "coordinates": [[SQUARE]] * (MOST_PARTS + 1)}, "at most 100 parts, got 101"),
+        ({"type": "MultiPolygon", "coordinates": [[SQUARE]] * 2}, "Loops 0 and 1 cross or touch .* join those"),
+        ({"type": "MultiPolygon", "coordinates": [[SQUARE], [SMALL]]}, "Loop 1 is a hole outside its part, or a part"),
+        (
+            {"type": "MultiPolygon", "coordinates": [[BESIDE], [SQUARE, BESIDE]]},
+            "Hole 1 of part 2 of .* reaches outside",
+        ),
         ({"type": "Polygon", "coordinates": []}, "must hold"),
         ([SQUARE], "must hold"),
     ],
@@ -305,6 +320,28 @@ def test_polygons_that_do_not_cross_themselves_are_read_in_any_unit_and_place(
 def test_an_outline_that_bounds_nothing_is_one_clear_error(tmp_path, content, message):
     with pytest.raises(ValueError, match=message):
         read_outline(written(tmp_path / "a.json", content))
+
+
+def test_the_polygons_of_a_multipolygon_are_parts_of_one_domain(tmp_path):
+    polygons = [[[*SQUARE, SQUARE[0]], SMALL], [[*BESIDE, BESIDE[0]]]]
+    path = written(tmp_path / "a.geojson", {"type": "MultiPolygon", "coordinates": polygons})
+    geometry, _ = read_outline(path)
+    alone, _ = read_outline(written(tmp_path / "b.geojson", {"type": "MultiPolygon", "coordinates": polygons[:1]}))
+    single, _ = read_outline(written(tmp_path / "c.geojson", {"type": "Polygon", "coordinates": polygons[0]}))
+    assert (alone.mask(Grid(32, 32)) == single.mask(Grid(32, 32))).all()
+    added = geometry.mask(Grid(32, 32)) & ~single.mask(Grid(32, 32))
+    assert 0 < added.sum() == geometry.further[0].mask(Grid(32, 32)).sum()
+
+    held: dict[str, Any] = {"dirichlet": "outer=1,outer2=2", "source": "x"}
+    solved, own = (
+        disol.solve_exact(disol.read_case("poisson", each, resolution=32, **held | changed))
+        for each, changed in ((path, {}), (tmp_path / "c.geojson", {"dirichlet": "outer=1"}))
+    )
+    assert solved.field[0][own.domain] == pytest.approx(own.field[0][own.domain], rel=1e-12)
+    assert solved.totals()[-1].value == pytest.approx(0, abs=1e-12)
+    assert disol.read_case("poisson", path, resolution=32, conventions="paper", dirichlet="outer,outer2").domain.sum()
+    with pytest.raises(DisolError, match=r"The part of the domain around .* is not held"):
+        disol.solve_exact(disol.read_case("poisson", path, resolution=32, dirichlet="outer=1"))
 
 
 def test_files_as_other_programs_write_them_are_read(tmp_path):

@@ -326,22 +326,29 @@ def _read_outline(
 
     geometry, frame = read_outline(source, coordinates)
     path, notes = "the outline" if isinstance(source, Mapping) else source, []
+    extent = np.ptp(np.concatenate([curve.points for curve in geometry.curves]), axis=0).max()
     if frame.is_fitted:
         notes.append(f"{path} was moved and scaled into the unit square, {MARGIN:.0%} from its edge")
-    elif coordinates is None and np.ptp(geometry.outer.points, axis=0).max() < SMALL:
+    elif coordinates is None and extent < SMALL:
         notes.append(
             f"{path} fits in the unit square and was left where it is, on a grid that is 1 high: "
             "give coordinates='drawing' to fit it to the grid, as in any other unit"
         )
-    whole = geometry.outer.inside(grid).copy()
-    for hole in geometry.holes:
-        whole &= ~fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand
     if not conventions.true_boundary:
         notes += note_holes(source, geometry, grid)
-    domain = largest_part(whole)
-    lost = int((whole & ~domain).sum())
+    domain, lost = np.zeros(grid.pixels, dtype=bool), 0
+    for part in (geometry, *geometry.further):
+        whole = fill(part.outer.points, grid)
+        for hole in part.holes:
+            whole &= ~fill(hole.points, grid)  # not kept, as `hole.inside` would be: there may be a thousand
+        kept = largest_part(whole)
+        domain |= kept
+        lost += int((whole & ~kept).sum())
     if lost:
         notes.append(f"{lost} pixels that no side joins to the largest part of {path} are left out on this grid")
+    drawn, seen = 1 + len(geometry.further), parts(domain)[1]
+    if seen not in (0, drawn):
+        notes.append(f"parts of the domain: {drawn} in {path}, {seen} on this grid")
     known = frame if conventions.true_boundary else Frame()
     return Case(problem, conventions, {"domain": domain}, geometry=geometry, frame=known, notes=tuple(notes))
 
@@ -349,7 +356,8 @@ def _read_outline(
 def note_holes(source: str | Mapping[str, Any], geometry: Geometry, grid: Grid) -> Iterator[str]:
     """Note the holes of polygons that the pixels of a grid do not show as they are."""
     path = "the outline" if isinstance(source, Mapping) else source
-    for number, hole in enumerate(geometry.holes, start=1):
+    holes = [hole for part in (geometry, *geometry.further) for hole in part.holes]
+    for number, hole in enumerate(holes, start=1):
         pixels = fill(hole.points, grid)
         rows = np.flatnonzero(pixels.any(axis=1))
         pieces = parts(pixels[rows.min(initial=0) : rows.max(initial=0) + 1])[1]

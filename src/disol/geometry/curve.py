@@ -102,10 +102,11 @@ def without_repeats(points: Float[np.ndarray, "point 2"], same: float = 0.0) -> 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """A domain: what lies inside the outer curve and outside every hole."""
+    """A domain: what lies inside the outer curve and outside every hole, and its further parts, apart from it."""
 
     outer: Curve
     holes: tuple[Curve, ...] = ()
+    further: tuple["Geometry", ...] = ()
 
     def __post_init__(self) -> None:
         # One orientation, domain on the right, so that a start and a length mean the same run at any resolution.
@@ -114,8 +115,8 @@ class Geometry:
 
     @property
     def curves(self) -> tuple[Curve, ...]:
-        """The outer curve, then the holes."""
-        return self.outer, *self.holes
+        """The outer curve, then the holes; then those of further parts."""
+        return self.outer, *self.holes, *(curve for part in self.further for curve in part.curves)
 
     def mask(self, grid: Grid) -> Bool[np.ndarray, "height width"]:
         """Mark the pixels whose centre lies in the domain, in a new array.
@@ -125,7 +126,7 @@ class Geometry:
         mask = self.outer.inside(grid).copy()
         for hole in self.holes:
             mask &= ~largest_part(hole.inside(grid))
-        return largest_part(mask)
+        return np.logical_or.reduce([largest_part(mask), *(part.mask(grid) for part in self.further)])
 
 
 def parts(mask: Bool[np.ndarray, "height width"]) -> tuple[np.ndarray, int]:

@@ -1,7 +1,8 @@
 """Domains given as polygons, in a JSON file or as its content."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,31 @@ from disol._files import as_path, read_regular
 from disol.errors import DisolError, shown
 from disol.geometry.curve import Curve, Geometry, fill, without_repeats
 from disol.geometry.frame import Frame
-from disol.geometry.region import SAME, find_contact, is_line
+from disol.geometry.region import SAME, Region, find_contact, is_line
 from disol.grid import Grid
 
 Points = Float[np.ndarray, "point 2"]
+Part = list[Float[np.ndarray, "_ 2"]]  # an outer polygon and its holes
 
 DRAWING, GRID = COORDINATES = ("drawing", "grid")  # what the coordinates of an outline refer to
 MARGIN = 0.05  # left on every side of an outline that is fitted into the square
 SMALLEST = 0.1  # extent of an outline in the unit square that is used as it is
 MOST_BYTES = 2**23
 MOST_HOLES = 1000
+MOST_PARTS = 100
 MOST_POINTS = 2000  # of one polygon
 MOST_POINTS_TOGETHER = 20_000
 ROUNDED = 4 * np.finfo(float).eps  # of the largest coordinate: consecutive points that are closer are one
 FARTHEST = 1e100  # largest coordinate; beyond it, squares overflow, and below its reciprocal quotients do
 JUDGED_ON = Grid(256, 256)
-EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]} or a GeoJSON Polygon'
+EXPECTED = '{"outer": [[x, y], ...], "holes": [[[x, y], ...], ...]}, or a GeoJSON Polygon or MultiPolygon'
 
 
 def read_outline(source: str | Path | Mapping[str, Any], coordinates: str | None = None) -> tuple[Geometry, Frame]:
     """Read polygons from a file or its content; return them on the grid, and where the grid lies in their drawing.
 
-    A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon, alone or as the one feature,
-    whose y points up.
+    A file holds `outer` and `holes` with y downwards, or a GeoJSON Polygon or MultiPolygon, alone or as the one
+    feature, whose y points up. The polygons of a MultiPolygon are parts that lie apart.
 
     An outline in grid coordinates is used as it is. One in drawing coordinates is moved and scaled, x and y alike, so
     that it fills the square up to a margin of 5 %. By default, an outline inside the unit square is in grid
@@ -43,31 +46,46 @@ def read_outline(source: str | Path | Mapping[str, Any], coordinates: str | None
     """
     name = "the geometry" if isinstance(source, Mapping) else str(as_path("path", source))
     content = _as_json(source) if isinstance(source, Mapping) else _read_json(as_path("path", source))
-    (outer, *holes), upwards = read_polygons(name, content)
-    low, high = outer.min(axis=0), outer.max(axis=0)
-    for number, points in enumerate(holes, start=1):
-        # A check on pixels, as below, would miss this: they cover nothing beside the unit square.
-        if ((points < low) | (points > high)).any():
-            raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
+    parts, upwards = read_polygons(name, content)
+    low, high = (end([end(outer, axis=0) for outer, *_ in parts], axis=0) for end in (np.min, np.max))
     extent, corner = float((high - low).max()), np.array([0.0, -1.0 if upwards else 0.0])  # of the unit square
     is_outside = bool((low < corner).any() or (high > corner + 1).any())
     if is_outside and coordinates == GRID:
         raise DisolError(f"{name} leaves the unit square, which the grid covers. Pass coordinates={DRAWING!r}.")
     if coordinates == DRAWING or (coordinates is None and (is_outside or extent < SMALLEST)):
         length, centre = extent / (1 - 2 * MARGIN), 0.5 * (low + high)
-        outer, *holes = (0.5 + (points - centre) / length for points in (outer, *holes))
+        parts = [[0.5 + (points - centre) / length for points in part] for part in parts]
         corner = centre - 0.5 * length
     else:
         length = 1.0
-        outer, *holes = (points - corner for points in (outer, *holes))
+        parts = [[points - corner for points in part] for part in parts]
     left, top = corner.tolist()
     frame = Frame((left, -top if upwards else top), length, upwards)
-    geometry = Geometry(Curve(outer), tuple(map(Curve, holes)))
-    outside = ~geometry.outer.inside(JUDGED_ON)
-    for number, hole in enumerate(geometry.holes, start=1):
-        if (fill(hole.points, JUDGED_ON) & outside).any():
-            raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
+    first, *further = (_join(_which(number, parts, name), part) for number, part in enumerate(parts, start=1))
+    geometry = replace(first, further=tuple(further))
+    if further:  # that parts lie apart is required of pixels, too, which would join them
+        with frame.in_drawing():
+            Region.from_geometry(geometry)
     return geometry, frame
+
+
+def _which(number: int, parts: Sized, path: str) -> str:
+    """Name a part, if there are several."""
+    return path if len(parts) == 1 else f"part {number} of {path}"
+
+
+def _join(name: str, part: Part) -> Geometry:
+    """Make a domain of its outer polygon and its holes, which must lie inside."""
+    outer, *holes = part
+    low, high = outer.min(axis=0), outer.max(axis=0)
+    geometry = Geometry(Curve(outer), tuple(map(Curve, holes)))
+    outside = ~fill(geometry.outer.points, JUDGED_ON)
+    for number, hole in enumerate(geometry.holes, start=1):
+        # The pixels alone would miss holes beside the unit square, of which they cover nothing.
+        is_beside = bool(((hole.points < low) | (hole.points > high)).any())
+        if is_beside or (fill(hole.points, JUDGED_ON) & outside).any():
+            raise DisolError(f"Hole {number} of {name} reaches outside the outer polygon. Move it inside.")
+    return geometry
 
 
 def _as_json(content: Mapping[str, Any]) -> Any:
@@ -89,8 +107,8 @@ def _read_json(path: Path) -> Any:
         raise DisolError(f"{path} is nested too deeply. Write {EXPECTED}.") from None
 
 
-def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
-    """Read the outer polygon and the holes, and tell whether y points up in the file; if so, y is negated."""
+def read_polygons(path: str, content: Any) -> tuple[list[Part], bool]:
+    """Read the polygons of all parts, and tell whether y points up in the file; if so, y is negated."""
     if isinstance(content, dict) and content.get("type") == "FeatureCollection":
         features = content.get("features")
         if isinstance(features, list) and len(features) > 1:
@@ -98,24 +116,34 @@ def read_polygons(path: str, content: Any) -> tuple[list[Points], bool]:
         content = features[0] if isinstance(features, list) and features else None
     if isinstance(content, dict) and content.get("type") == "Feature":
         content = content.get("geometry")
-    if isinstance(content, dict) and content.get("type") == "Polygon":
-        rings, up = content.get("coordinates"), True
-    elif isinstance(content, dict) and "outer" in content and not set(content) - {"outer", "holes"}:
+    parts: Any = None
+    upwards = isinstance(content, dict) and content.get("type") in ("Polygon", "MultiPolygon")
+    if isinstance(content, dict) and upwards:
+        given = content.get("coordinates")
+        parts = given if content["type"] == "MultiPolygon" else [given]
+    elif isinstance(content, dict) and "outer" in content:
+        if unknown := sorted(set(content) - {"outer", "holes"}):
+            raise DisolError(f"{path} must hold outer and holes only, got {shown(', '.join(unknown))} as well.")
         holes = content.get("holes", [])
-        rings, up = [content["outer"], *holes] if isinstance(holes, list) else None, False
-    else:
-        rings, up = None, False
-    if not isinstance(rings, list) or not rings:
+        parts = [[content["outer"], *holes]] if isinstance(holes, list) else None
+    if not isinstance(parts, list) or not parts or not all(isinstance(rings, list) and rings for rings in parts):
         raise DisolError(f"{path} must hold {EXPECTED}.")
-    if len(rings) > 1 + MOST_HOLES:
-        raise DisolError(f"{path} must have at most {MOST_HOLES} holes, got {len(rings) - 1}.")
-    count = sum(len(ring) for ring in rings if isinstance(ring, list))
+    count = sum(len(rings) - 1 for rings in parts)
+    if count > MOST_HOLES:
+        raise DisolError(f"{path} must have at most {MOST_HOLES} holes, got {count}.")
+    if len(parts) > MOST_PARTS:
+        raise DisolError(f"{path} must have at most {MOST_PARTS} parts, got {len(parts)}.")
+    count = sum(len(ring) for rings in parts for ring in rings if isinstance(ring, list))
     if count > MOST_POINTS_TOGETHER:
         raise DisolError(f"{path} must have at most {MOST_POINTS_TOGETHER} points, got {count}.")
-    names = ["The outer polygon", *(f"Hole {number}" for number in range(1, len(rings)))]
-    numbers = (2, 3) if up else (2,)  # points of GeoJSON may have an altitude
-    polygons = [read_polygon(f"{name} of {path}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
-    return [points * [1, -1] for points in polygons] if up else polygons, up
+    numbers = (2, 3) if upwards else (2,)  # points of GeoJSON may have an altitude
+    read = []
+    for number, rings in enumerate(parts, start=1):
+        where = _which(number, parts, path)
+        names = ["The outer polygon", *(f"Hole {hole}" for hole in range(1, len(rings)))]
+        part = [read_polygon(f"{name} of {where}", ring, numbers) for name, ring in zip(names, rings, strict=True)]
+        read.append([points * [1, -1] for points in part] if upwards else part)
+    return read, upwards
 
 
 def read_polygon(name: str, ring: Any, numbers: tuple[int, ...]) -> Points:

@@ -94,10 +94,12 @@ class Region:
 
     @classmethod
     def from_geometry(cls, geometry: Geometry) -> "Region":
-        """Convert a drawn domain or a named shape: loop 0 is its outer curve, loop k its k-th hole."""
+        """Convert a domain: loop 0 is its outer curve, loop k its k-th hole; those of further parts follow."""
         region = cls(geometry.curves)
-        for number, loop in enumerate(region.loops):
-            if (loop.signed_area > 0) != (number == 0):
+        for number, (loop, curve) in enumerate(zip(region.loops, geometry.curves, strict=True)):
+            if (loop.signed_area > 0) != (curve.signed_area > 0):
+                if geometry.further:
+                    raise DisolError(f"Loop {number} is a hole outside its part, or a part inside another. Move it.")
                 raise DisolError(f"Hole {number} lies outside the outer curve, or inside another hole. Move it.")
         return region
 
@@ -260,7 +262,8 @@ def _require_apart(loops: Sequence[Curve]) -> None:
     if contact is not None:
         one, other, (x, y) = contact
         which = f"Loop {one} crosses or touches itself" if one == other else f"Loops {one} and {other} cross or touch"
-        raise PlacedError(f"{which} near x = {{x:.4g}}, y = {{y:.4g}}. Keep all loops apart.", float(x), float(y))
+        remedy = "Keep all loops apart, or join those that touch."
+        raise PlacedError(f"{which} near x = {{x:.4g}}, y = {{y:.4g}}. {remedy}", float(x), float(y))
 
 
 def _cross(one: Points, other: Points) -> Float[np.ndarray, " point"]:
