@@ -95,3 +95,23 @@ def test_a_side_that_is_a_point_is_no_part() -> None:
 def test_an_unknown_part_is_told_in_one_line(name: str, message: str) -> None:
     with pytest.raises(DisolError, match=message.replace("[", r"\[")):
         find_part(Region.from_polygons([BOX, HOLE]), name)
+
+
+@pytest.mark.parametrize("unit", [1.0, 25.4, 1e-3, 39.37])
+def test_rounding_of_coordinates_renames_no_loop_and_moves_no_range(unit: float) -> None:
+    turn = np.arange(12) * np.pi / 6
+    centres = 0.25 * np.stack([np.cos(turn[:4] * 3 + np.pi / 4), np.sin(turn[:4] * 3 + np.pi / 4)], axis=1)
+    circle = 0.06 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    corners = np.array([[-0.4, -0.4], [0.4, -0.4], [0.4, 0.4], [-0.4, 0.4]])
+    for noise in (0.0, 1e-13, -1e-13):
+        outer = corners + [[0, noise], [0, 0], [0, 0], [0, 0]]
+        loops = [0.5 + points / unit for points in (unit * outer, *(unit * (centre + circle) for centre in centres))]
+        region = Region.from_polygons(loops)
+        holes = [
+            region.loops[find_part(region, f"hole{number}")[0].loop].points.mean(axis=0) for number in (1, 2, 3, 4)
+        ]
+        across, down = (np.array(holes) < 0.5).T
+        assert across.tolist() == [True, False, True, False]
+        assert down.tolist() == [True, True, False, False]
+        (top,) = find_part(region, "outer:0-0.25")
+        assert region.loops[0].at(top.start + 0.125) == pytest.approx([0.5, 0.1])

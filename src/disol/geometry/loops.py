@@ -16,6 +16,7 @@ Mask = Bool[np.ndarray, "height width"]
 LONGEST = 10_000  # characters of ranges
 MOST_LOOPS = 2000
 MOST_LISTED = 12
+LEVEL = 1e-9  # heights of curves, in units of the square, that differ by less may do so by rounding, and are one
 NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:e[-+]?[0-9]+)?"
 RANGE = re.compile(rf"(?P<loop>[a-z]+[0-9]*)(?::(?P<start>{NUMBER})-(?P<end>{NUMBER}))?(?:=(?P<value>[-+]?{NUMBER}))?")
 
@@ -136,14 +137,19 @@ class NamedCurves:
 
 def name_curves(curves: Sequence[Curve]) -> NamedCurves:
     """Name curves, clockwise ones as outer; like loops of pixels they start at their highest point, the leftmost."""
-    found = []
-    for number, curve in enumerate(curves):
-        highest = np.lexsort((curve.points[:, 0], curve.points[:, 1]))[0]
-        x, y = curve.points[highest]
-        found.append((y, x, number, float(curve.arc_lengths[highest] / curve.arc_lengths[-1])))
+    tops = []
+    for curve in curves:
+        x, y = curve.points.T
+        tops.append(int(np.argmin(np.where(y <= y.min() + LEVEL, x, np.inf))))
+    x, y = np.stack([curve.points[top] for curve, top in zip(curves, tops, strict=True)]).T
+    downwards = np.argsort(y, kind="stable")
+    level = np.zeros(len(curves), dtype=int)
+    level[downwards] = np.cumsum(np.diff(y[downwards], prepend=y.min()) > LEVEL)
     places: dict[str, tuple[int, float]] = {}
     counts = {"outer": 0, "hole": 0}
-    for _, _, number, first in sorted(found):
+    for number in np.lexsort((x, level)).tolist():
+        lengths = curves[number].arc_lengths
+        first = float(lengths[tops[number]] / lengths[-1])
         kind = "outer" if curves[number].signed_area > 0 else "hole"
         counts[kind] += 1
         places[kind if (kind, counts[kind]) == ("outer", 1) else f"{kind}{counts[kind]}"] = number, first
