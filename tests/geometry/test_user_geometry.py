@@ -344,6 +344,30 @@ def test_the_polygons_of_a_multipolygon_are_parts_of_one_domain(tmp_path):
         disol.solve_exact(disol.read_case("poisson", path, resolution=32, dirichlet="outer=1"))
 
 
+@pytest.mark.parametrize("lower", [-0.01, -0.002, 0.0, 0.002, 0.01])
+def test_pixels_and_curves_agree_on_which_hole_is_which(lower):
+    def hole(x, y):
+        return [[x, y], [x + 0.1, y], [x + 0.1, 0.5], [x, 0.5]]
+
+    plate = {
+        "outer": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]],
+        "holes": [hole(0.6, 0.3), hole(0.3, 0.3 + lower)],
+    }
+    for name, is_left in (("hole1", lower <= 0), ("hole2", lower > 0)):
+        for conventions in ("physical", "paper"):
+            case = disol.read_case("poisson", plate, conventions=conventions, dirichlet=name, resolution=64)
+            columns = np.nonzero(case.terms["dirichlet"])[1]
+            assert (columns < 32).all() if is_left else (columns > 32).all()
+
+
+def test_loops_of_a_hole_that_the_grid_splits_are_named_by_pixels():
+    upper = [[0.3, 0.3], [0.4, 0.499], [0.6, 0.499], [0.7, 0.3]]
+    waist = [*upper, *([x, 1 - y] for x, y in reversed(upper))]
+    plate = {"outer": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]], "holes": [waist]}
+    case = disol.read_case("poisson", plate, conventions="paper", dirichlet="hole1,hole2", resolution=16)
+    assert {column < 8 for column in np.nonzero(case.terms["dirichlet"])[1]} == {True, False}
+
+
 def test_files_as_other_programs_write_them_are_read(tmp_path):
     polygon = {"type": "Polygon", "coordinates": [[*SQUARE, SQUARE[0]]]}
     feature = {"type": "Feature", "properties": {"name": "plate"}, "geometry": polygon}

@@ -90,6 +90,8 @@ def read_case(
         )
     found = _find_geometry(problem, conventions, geometry, side, seed, _known_coordinates(coordinates))
     loops = name_loops(found.terms["domain"])
+    if found.geometry is not None:
+        loops = loops.named_as(found.geometry.curves)
     named = "polygons" if isinstance(geometry, Mapping) else geometry
     described = f"{named}, {loops.mask.mean():.0%} of {side} x {side} pixels; loops {loops}"
     origin, notes = {"geometry": described}, [*found.notes]

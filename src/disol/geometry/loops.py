@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from disol.errors import DisolError, shown
 from disol.geometry.boundary import Loop, Segment, trace_boundary
 from disol.geometry.curve import Curve, parts
+from disol.grid import Grid
 
 Mask = Bool[np.ndarray, "height width"]
 
@@ -84,6 +85,29 @@ class NamedLoops:
             rows, columns = pixels_between(self.loops[wanted.loop], wanted.start, wanted.end).T
             values[rows, columns] = 1.0 if wanted.value is None else wanted.value
         return values
+
+    def named_as(self, curves: Sequence[Curve]) -> "NamedLoops":
+        """Return the loops by the names of the curves that they follow; as they are if these are not one for each.
+
+        In one row of pixels one curve may be higher than another one to its left, and only pixels have them level.
+        """
+        names = {number: name for name, (number, _) in name_curves(curves).places.items()}
+        if {*names.values()} <= {"outer", "hole1"}:
+            return self
+        from scipy.spatial import cKDTree  # noqa: PLC0415  it takes longer to import than all of NumPy
+
+        grid = Grid(*self.mask.shape)
+        points = [curve.resampled(4 + int(2 * curve.arc_lengths[-1] / grid.h)) for curve in curves]
+        curve_of = np.repeat(np.arange(len(curves)), [len(each) for each in points])
+        tree = cKDTree(np.concatenate(points) / grid.h - 0.5)
+        followed: dict[str, Loop] = {}
+        for own, loop in self.loops.items():
+            _, nearest = tree.query(loop[:, ::-1])
+            name = names[int(np.bincount(curve_of[nearest]).argmax())]
+            if name in followed or name.startswith("outer") != own.startswith("outer"):
+                return self
+            followed[name] = loop
+        return replace(self, loops={name: followed[name] for name in names.values() if name in followed})
 
     def __str__(self) -> str:
         return list_some([f"{name} ({len(loop)} pixels)" for name, loop in self.loops.items()])
