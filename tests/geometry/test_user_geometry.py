@@ -467,3 +467,15 @@ def test_a_file_that_is_no_picture_is_an_error(tmp_path):
     for path in (tmp_path / "a.png", tmp_path / "missing.png"):
         with pytest.raises(ValueError, match="Cannot read"):
             read_drawing(path)
+
+
+@pytest.mark.parametrize("ending", ["jpg", "png", "webp", "tiff"])
+def test_a_picture_is_turned_as_viewers_show_it(ending, tmp_path):
+    upright = np.full((64, 48), 255, np.uint8)
+    upright[8:40, 8:20] = 0
+    turned = Image.Exif()
+    turned[0x0112] = 6  # orientation: to be turned clockwise by 90 degrees
+    Image.fromarray(upright).save(tmp_path / "upright.png")
+    Image.fromarray(np.rot90(upright)).save(tmp_path / f"turned.{ending}", exif=turned, quality=100)
+    expected, found = (read_drawing(tmp_path / name).mask(Grid(32, 32)) for name in ("upright.png", f"turned.{ending}"))
+    assert (found == expected).all()

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, UInt8
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import MARKER
 from PIL.TiffImagePlugin import TiffImageFile
 
@@ -130,7 +130,7 @@ def read_drawing(path: str | Path) -> Drawing:
                 if max(picture.size) > MOST_PIXELS:  # as the header says: nothing has been decoded yet
                     raise Image.DecompressionBombError
                 _require_plain(picture)
-                layers = _read_layers(picture)
+                layers = _read_layers(ImageOps.exif_transpose(picture))  # as viewers show it
                 is_first = bool(getattr(picture, "is_animated", False))
     except Image.DecompressionBombError:
         raise DisolError(f"{path} is wider or higher than {MOST_PIXELS} pixels. Make it smaller.") from None
