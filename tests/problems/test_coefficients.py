@@ -335,3 +335,36 @@ def test_a_formula_may_be_wrong_beside_the_domain_but_not_in_it():
 def test_a_single_number_is_no_vector():
     with pytest.raises(DisolError, match=r"body_force must be two numbers, \(along x, along y\), got 9.81"):
         disol.solve_exact("elasticity", domain=np.ones((16, 16)), fix_x={"left": 0}, body_force=9.81)
+
+
+@pytest.mark.parametrize(
+    "velocity",
+    [
+        "maximum(y, 0.5*x), -x",
+        ("maximum(y, 0.5*x)", "-x"),
+        (lambda x, y: np.maximum(y, 0.5 * x), "-x"),
+        [lambda x, y: np.maximum(y, 0.5 * x), lambda x, y: -x],
+    ],
+)
+def test_components_may_be_given_one_by_one(velocity):
+    expected = disol.solve_exact(
+        "poisson",
+        **square(16),
+        source=1,
+        velocity=lambda x, y: (np.maximum(y, 0.5 * x), -x),
+        diffusion=[[2, 1], [1, 3]],
+    )
+    tensor = [["2", lambda x, y: 1.0], ["1 + 0*x", 3]]
+    found = disol.solve_exact("poisson", **square(16), source=1, velocity=velocity, diffusion=tensor)
+    assert found.field == pytest.approx(expected.field, abs=1e-13)
+
+
+def test_a_body_force_may_be_a_number_and_a_formula_in_units_of_the_drawing():
+    plate = {"outer": [[0, 0], [200, 0], [200, 100], [0, 100]]}
+    held = {"fix_x": "left", "fix_y": "left", "resolution": 16}
+    written, coded = (
+        disol.solve_exact(disol.read_case("elasticity", plate, **held, body_force=force))
+        for force in ("0, 9.81*x", lambda x, y: (0, 9.81 * x))
+    )
+    assert (written.field == coded.field).all()
+    assert written.reactions()["fix_y on left"][1] == pytest.approx(-9.81 * 100 * 200**2 / 2)

@@ -141,13 +141,13 @@ def solve(
         typer.Option("--time", help="Heat: seconds, as in 2,8,20.", metavar="SECONDS", rich_help_panel=GIVEN),
     ] = None,
     conductivity: Annotated[str | None, _number("Conductivity, or diffusion coefficient.")] = None,
-    velocity: Annotated[str | None, _number("Velocity of the flow, as in 0.5,-1.")] = None,
+    velocity: Annotated[str | None, _number("Velocity of the flow, as in 0.5,-1 or y,-x.")] = None,
     reaction: Annotated[str | None, _number("r of the term r U.")] = None,
     density: Annotated[str | None, _number("Heat: density.")] = None,
     capacity: Annotated[str | None, _number("Heat: capacity per mass.")] = None,
     young: Annotated[str | None, _number("Elasticity: Young's modulus.")] = None,
     poisson_ratio: Annotated[str | None, _number("Elasticity: Poisson's ratio.", "--poisson")] = None,
-    body_force: Annotated[str | None, _number("Elasticity: force per area, as in 0,9.81.")] = None,
+    body_force: Annotated[str | None, _number("Elasticity: force per area, as in 0,9.81 or 0,9.81*x.")] = None,
     time_step: Annotated[str | None, _number("Heat: seconds between two steps; 2 unless given.")] = None,
     plane: Annotated[
         str | None, typer.Option(help="Elasticity: plane strain or stress.", rich_help_panel=GIVEN)

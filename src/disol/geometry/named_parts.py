@@ -31,13 +31,12 @@ def split_parts(text: str) -> dict[str, str | None]:
     """Read `PART` or `PART=VALUE`, separated by commas outside parentheses; a value may be a formula."""
     if len(text) > LONGEST:
         raise DisolError(f"Parts of a boundary have at most {LONGEST} characters, got {len(text)}.")
-    pieces, depth = [""], 0
-    for sign in text:
-        depth += (sign in "([") - (sign in ")]")
-        if sign == "," and depth == 0 and not HALF_POINT.fullmatch(pieces[-1].strip().lower()):
-            pieces.append("")
+    pieces: list[str] = []
+    for piece in split_at_commas(text):
+        if pieces and HALF_POINT.fullmatch(pieces[-1].strip().lower()):
+            pieces[-1] += f",{piece}"
         else:
-            pieces[-1] += sign
+            pieces.append(piece)
     parts: dict[str, str | None] = {}
     for piece in pieces:
         name, equals, value = (each.strip() for each in piece.partition("="))
@@ -47,6 +46,18 @@ def split_parts(text: str) -> dict[str, str | None]:
             raise DisolError(f"The part {shown(name)} is given twice. Keep one of them.")
         parts[name] = value if equals else None
     return parts
+
+
+def split_at_commas(text: str) -> list[str]:
+    """Split a text at its commas outside parentheses."""
+    pieces, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([") - (sign in ")]")
+        if sign == "," and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += sign
+    return pieces
 
 
 def find_part(region: Region, name: str, frame: Frame = Frame()) -> tuple[Arc, ...]:  # noqa: B008  it is frozen

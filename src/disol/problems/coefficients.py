@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from disol import _checks as checks
 from disol.errors import DisolError, shown
 from disol.fields import read_expression
+from disol.geometry.named_parts import split_at_commas
 from disol.grid import Grid
 
 Mask = Bool[np.ndarray, "height width"]
@@ -140,14 +141,34 @@ def depth(value: Given) -> int:
     return getattr(value, "ndim", 0)
 
 
+@dataclass(frozen=True)
+class Components:
+    """Functions of x and y, numbers, and lists of them, as one function that returns the value of each."""
+
+    pieces: tuple[Any, ...]
+
+    def __call__(self, x: Any, y: Any) -> tuple[Any, ...]:
+        """Evaluate at points."""
+        return tuple(piece(x, y) if callable(piece) else piece for piece in self.pieces)
+
+
 def read_number(value: Given, may_vary: bool) -> Given:
-    """Read a text as a number, numbers separated by commas, or, if it may vary, a formula; other values stay."""
+    """Read a text as a number, or as several separated by commas; if it may vary, formulas and functions are read, too.
+
+    Other values stay as they are.
+    """
+    if may_vary and isinstance(value, list | tuple) and len(value) == 2:
+        read = tuple(read_number(piece, may_vary) for piece in value)
+        return Components(read) if any(map(callable, read)) else read
     if not isinstance(value, str):
         return value
+    pieces = split_at_commas(value)
     try:
-        numbers = [float(piece) for piece in value.split(",")]
+        numbers = [float(piece) for piece in pieces]
     except ValueError:
-        return read_expression(value) if may_vary else value
+        if not may_vary:
+            return value
+        return read_expression(value) if len(pieces) == 1 else Components(tuple(map(read_expression, pieces)))
     return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
