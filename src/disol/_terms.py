@@ -59,7 +59,7 @@ class Kind(ABC):
     is_geometry   says where the problem is posed and held, not what drives it
     is_load       the solution is linear in all loads together
     has_sign      networks know it with both signs; any other load is split into its positive and its negative part
-    is_directed   mirrored together with its component, like a vector
+    is_directed   with a component, mirrored together with it, like a vector
     """
 
     dtype: ClassVar[type] = float
@@ -203,9 +203,10 @@ class Force(Kind):
 
 
 class FieldKind(Kind):
-    """A field on the domain: a function of x and y, or one value per pixel."""
+    """A field on the domain, or a component of one: a function of x and y, or one value per pixel."""
 
     is_load = True
+    is_directed = True  # only if it has a component
     symbol: ClassVar[str]
 
     def check(self, name: str, value: Any, domain: Mask) -> Source:

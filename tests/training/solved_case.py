@@ -5,14 +5,14 @@ import torch
 
 from disol import PROBLEMS, solve_exact
 from disol._terms import TIMES
-from disol.problems.problem import TRAINED_UNTIL
+from disol.problems.problem import TRAINED_UNTIL, Problem
 
 SIDE = 16
 
 
-def solved(problem: str, conventions: str, inputs: np.ndarray) -> dict[str, torch.Tensor]:
+def solved(problem: str | Problem, conventions: str, inputs: np.ndarray) -> dict[str, torch.Tensor]:
     """Solve the problem that stacked channels pose, as a batch of one case."""
-    equation = PROBLEMS[problem]
+    equation = PROBLEMS[problem] if isinstance(problem, str) else problem
     data = {term.name: channel for term, channel in zip(equation.terms, inputs, strict=True)}
     for term in equation.terms:
         if term.kind is TIMES:

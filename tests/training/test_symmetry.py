@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,14 +12,21 @@ from hypothesis import strategies as st
 from solved_case import SIDE, solved
 
 from disol import PROBLEMS, draw
+from disol._terms import SOURCE, Term
 from disol.data import CaseDataset
-from disol.fem import forms
+from disol.fem import consistent_load, forms
 from disol.problems.conventions import CONVENTIONS, PAPER
 from disol.problems.elasticity import ElasticityProblem
+from disol.problems.problem import Problem
 from disol.problems.scalar import ScalarProblem
 from disol.training.augmentation import IDENTITY, SQUARE_GROUP, Element, Symmetries, find_symmetries
 
 SYMMETRIC = [("poisson", "paper"), ("heat", "paper"), ("elasticity", "paper"), ("elasticity", "published")]
+
+
+def like(problem: str, own: type[Problem]) -> Problem:
+    """Return a problem of one's own with the numbers of one of the package."""
+    return own(**{each.name: getattr(PROBLEMS[problem], each.name) for each in fields(PROBLEMS[problem])})
 
 
 def symmetries(problem: str, conventions: str = "paper") -> Symmetries:
@@ -36,6 +44,28 @@ def test_a_moved_case_has_the_moved_solution(problem: str, conventions: str, ind
         again = solved(problem, conventions, moved["inputs"][0].numpy())
         for name, expected in again.items():
             torch.testing.assert_close(moved[name], expected, rtol=1e-6, atol=2e-6)
+
+
+class LoadedProblem(ElasticityProblem):
+    """Driven by a force in its volume, which has two components, not by forces on its boundary."""
+
+    terms = (*ElasticityProblem.terms[:3], Term("body_x", SOURCE, "x"), Term("body_y", SOURCE, "y"))
+
+    def load(self, terms, conventions, element):
+        test = forms.galerkin_test(element)
+        loads = [consistent_load(element, test, terms["domain"], terms[name]) for name in ("body_x", "body_y")]
+        return np.stack(loads, axis=-3)
+
+
+def test_a_source_with_components_is_mirrored_like_a_vector() -> None:
+    own = like("elasticity", LoadedProblem)
+    case = solved(own, "paper", draw(own, 7, 0, resolution=SIDE).inputs)
+    group = Symmetries.of(own, PAPER, SIDE, "cpu")
+    assert group.elements == SQUARE_GROUP
+    for number in range(len(SQUARE_GROUP)):
+        moved = group.apply(case, torch.tensor([number]))
+        expected = solved(own, "paper", moved["inputs"][0].numpy())["target"]
+        torch.testing.assert_close(moved["target"], expected, rtol=1e-6, atol=2e-6)
 
 
 def test_a_mirrored_case_of_advection_has_another_solution() -> None:
@@ -102,11 +132,8 @@ class StretchedProblem(ScalarProblem):
 
 
 def test_a_problem_of_ones_own_has_the_symmetries_of_its_matrix() -> None:
-    own = StretchedProblem(
-        **{each.name: getattr(PROBLEMS["poisson"], each.name) for each in fields(PROBLEMS["poisson"])}
-    )
     expected = {element for element in SQUARE_GROUP if not element.transposed}
-    assert set(find_symmetries(own, PAPER)) == expected
+    assert set(find_symmetries(like("poisson", StretchedProblem), PAPER)) == expected
 
 
 @pytest.mark.parametrize("problem", ["poisson", "heat", "elasticity"])
@@ -133,12 +160,11 @@ class PushedProblem(ElasticityProblem):
 
 
 @pytest.mark.parametrize(
-    ("kind", "like", "expected"),
+    ("kind", "base", "expected"),
     [
         (InhomogeneousProblem, "poisson", {IDENTITY}),
         (PushedProblem, "elasticity", {element for element in SQUARE_GROUP if not element.transposed}),
     ],
 )
-def test_a_problem_is_turned_only_as_its_terms_can_be(kind: type, like: str, expected: set) -> None:
-    own = kind(**{each.name: getattr(PROBLEMS[like], each.name) for each in fields(PROBLEMS[like])})
-    assert set(find_symmetries(own, PAPER)) == expected
+def test_a_problem_is_turned_only_as_its_terms_can_be(kind: type, base: str, expected: set) -> None:
+    assert set(find_symmetries(like(base, kind), PAPER)) == expected
