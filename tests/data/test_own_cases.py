@@ -57,6 +57,26 @@ def test_a_file_of_ones_own_is_trained_on_and_told_from_another(tmp_path):
     assert [len(evaluate(run, path).files[0].index) for path in (parts, others)] == [2, 5]
 
 
+def test_files_of_ones_own_with_the_same_name_are_told_apart_by_their_cases(tmp_path):
+    from disol.evaluation import evaluate
+    from disol.training import train
+
+    def write(folder, cases):
+        (tmp_path / folder).mkdir()
+        return write_cases("poisson", [with_hole(case) for case in cases], tmp_path / folder / "parts.h5")
+
+    trained, as_many, more = write("train", range(5)), write("test", range(5, 10)), write("more", range(8))
+    settings = {"model_settings": TINY, "overrides": ["train.batch_size=4", "train.epochs=1"], "device": "cpu"}
+    report = train("poisson", [trained, as_many], tmp_path / "both", progress=False, **settings)
+    assert report.notes == (), "a case of one file need not be that of the same number in the other"
+    run = train("poisson", trained, tmp_path / "run", progress=False, **settings).path
+    again = trained.rename(tmp_path / "renamed.h5")
+    assert evaluate(run, again).splits == ("validation",)
+    for path, cases in ((as_many, 5), (more, 8)):
+        found = evaluate(run, path)
+        assert (found.splits, len(found.files[0]), found.notes) == (("all",), cases, ())
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [

@@ -22,7 +22,7 @@ from disol.data.backends import Backend, choose_backend, stack_rows, stored_case
 from disol.data.cluster import connect, in_order_on_cluster
 from disol.data.layout import Arrays, count_case_bytes
 from disol.data.packing import get_encodings
-from disol.data.recipe import Recipe, read_recipe
+from disol.data.recipe import OWN, Recipe, read_recipe
 from disol.data.store import StoreWriter, create_store, resume_store
 from disol.data.workers import in_order, usable_cores
 from disol.distributions.distribution import Shift
@@ -176,8 +176,8 @@ def write_cases(
               sources and initial fields as they are given, while drawn ones lie in [0, 1]
     workers   processes that solve; 0 solves in this one
 
-    The first 80 % of the cases are for training. Instead of a shift the file stores "own:" and its name, by which
-    evaluation distinguishes such files.
+    The first 80 % of the cases are for training. Instead of a shift the file stores "own:" and its name; by the
+    digest of its cases an evaluation knows whether a model was trained on them.
     """
     target, problem = as_path("path", path), find_problem(problem)
     conventions, workers = find_conventions(conventions, problem), checks.whole_number("workers", workers)
@@ -194,7 +194,7 @@ def write_cases(
         raise DisolError(f"A case of {problem.name} needs a domain, got {', '.join(given[0]) or 'nothing'}.")
     first = checks.as_array("domain", given[0]["domain"])
     checks.require_pixels("domain", first, None)
-    side, name = first.shape[-1], f"own:{target.stem}"
+    side, name = first.shape[-1], f"{OWN}{target.stem}"
     settings = replace(Recipe(problem, 0, None, conventions, side).settings(len(cases)), shift=name, shifts=(name,))
     solve = partial(_solve_own, problem, conventions, Grid(side, side))
     with written_whole(target) as temporary:

@@ -20,6 +20,7 @@ from disol.problems.normalisation import JOINT, PER_COMPONENT, Normalisation
 from disol.problems.table import PROBLEMS, find_conventions, find_problem
 
 ALL_SHAPES = "shapes"
+OWN = "own:"  # begins what a file of cases that were not drawn has instead of a shift
 SPLITS = ("train", "validation")
 FREE_SETTINGS = ("num_cases", "resolution")  # they do not change what is drawn for a case
 MOST_FRAMES = 10_000
@@ -126,8 +127,15 @@ class StoreSettings:
                 )
         return replace(problem, **{name: problem.parameters[name](name, number) for name, number in numbers.items()})
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its cases were drawn, not written by `write_cases`: these settings then say which they are."""
+        return not self.shift.startswith(OWN)
+
     def draws_as(self, other: "StoreSettings") -> bool:
-        """Tell whether case i of two files is the same, perhaps at another resolution."""
+        """Tell whether case i of two files is known to be the same, perhaps at another resolution."""
+        if not self.is_drawn:
+            return False
         free = {name: getattr(other, name) for name in FREE_SETTINGS}
         return replace(self, **free, package_version=other.package_version) == other
 

@@ -24,7 +24,7 @@ from disol.evaluation.results import Evaluation, FileEvaluation
 from disol.models.pretrained import find_folder
 from disol.problems import Problem
 from disol.problems.table import find_problem
-from disol.training.run import read_described_files
+from disol.training.run import digest_cases, read_described_files
 
 if TYPE_CHECKING:
     from disol.models import Checkpoint
@@ -81,7 +81,11 @@ def evaluate(
     checkpoints = running.match_files(handle, stores, own)
     checkpoint = checkpoints[0]
     network = deepcopy(checkpoint.network).to(target).eval()
-    seen = [find_seen_cases(checkpoint.metrics, store.settings) for store in stores]
+    digests = [None if store.settings.is_drawn else digest_cases(store) for store in stores]
+    seen = [
+        find_seen_cases(checkpoint.metrics, store.settings, digest)
+        for store, digest in zip(stores, digests, strict=True)
+    ]
     splits = tuple(split or ("validation" if known.is_training_file else "all") for known in seen)
     asked = [store.positions(part)[:first] for store, part in zip(stores, splits, strict=True)]
     runs = [
@@ -138,16 +142,20 @@ class SeenCases:
         return int(seen.sum())
 
 
-def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings) -> SeenCases:
+def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings, digest: str | None = None) -> SeenCases:
     """Compare the settings of a file with those of the training files, if the metrics of a checkpoint hold them.
 
-    A case is a function of its file's settings and its number: files that differ only in size or resolution share
-    cases, since every resolution shows the same case.
+    A drawn case is a function of its file's settings and its number: files that differ only in size or resolution share
+    cases, since every resolution shows the same case. Of cases that were not drawn, the settings say nothing.
+
+    digest   of the cases of a file, if they were not drawn
     """
     run = metrics.get("run")
     stored = {name: value for name, value in asdict(settings).items() if name != "package_version"}
     found, is_training_file = [], False
-    for trained in read_described_files(run if isinstance(run, dict) else {}):
+    for trained, trained_digest in read_described_files(run if isinstance(run, dict) else {}):
+        if not settings.is_drawn and (digest is None or digest != trained_digest):
+            continue
         free = {name: trained.get(name) for name in FREE_SETTINGS}
         if isinstance(free["num_cases"], int) and {**json.loads(json.dumps(stored)), **free} == trained:
             found.append(replace(settings, num_cases=free["num_cases"]))

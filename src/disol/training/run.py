@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FINE_TUNING = 0.1
 LARGEST_SEED = 2**64 - 1  # that torch accepts
 _SHARED = ("conventions", "normalisation", "times")  # what all files of a run must have in common, besides the problem
-_RUN_DATA = "data"  # begins the names of what a run records about its files
+_RUN_DATA, _RUN_CASES = "data", "cases"  # begin the names of what a run records about its files, and of their digests
 _read_time = time.perf_counter  # tests put a clock of their own here
 
 
@@ -266,16 +266,16 @@ def describe_files(files: Iterable[CaseFile]) -> dict[str, Any]:
 
 def digest_files(files: Iterable[CaseFile]) -> dict[str, str]:
     """Return a digest of the cases of each file, under names like those of `describe_files`."""
-    return {f"cases{_mark(number)}": file.digest for number, file in enumerate(files)}
+    return {f"{_RUN_CASES}{_mark(number)}": file.digest for number, file in enumerate(files)}
 
 
-def read_described_files(run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what `describe_files` said of each file, from all that a checkpoint records of its run."""
+def read_described_files(run: Mapping[str, Any]) -> list[tuple[dict[str, Any], Any]]:
+    """Return what `describe_files` and `digest_files` said of each file, from all that a checkpoint records of its run."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in run.items():
         if match := re.fullmatch(rf"{_RUN_DATA}(\d*)\.(\w+)", key):
             found.setdefault(match[1], {})[match[2]] = value
-    return list(found.values())
+    return [(settings, run.get(f"{_RUN_CASES}{mark}")) for mark, settings in found.items()]
 
 
 def _mark(number: int) -> str:
@@ -350,7 +350,7 @@ def _read_files(
             )
         if num_validation == 0:
             raise DisolError(f"{path} has no validation cases. Generate more cases.")
-        files.append(CaseFile(Path(path), stored, _digest_cases(store), num_cases, batch_size))
+        files.append(CaseFile(Path(path), stored, digest_cases(store), num_cases, batch_size))
     return tuple(files)
 
 
@@ -385,7 +385,7 @@ def _require_match(problem: Problem, stored: StoreSettings, data: str | Path) ->
             )
 
 
-def _digest_cases(store: Store) -> str:
+def digest_cases(store: Store) -> str:
     """Return a digest that tells apart files with the same settings: of all amplitudes and the first pattern.
 
     It uses three digits of each: a file that another machine has generated anew, with other rounding, is the same.
