@@ -1,5 +1,6 @@
 """Batches hold what the file holds, wherever they are made."""
 
+import copy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import ConcatDataset, DataLoader
 
 from disol.data import CaseDataset, generate, open_store
 from disol.errors import DisolError
@@ -98,6 +99,27 @@ def test_a_loader_in_other_processes_gives_the_same_batches(poisson_file: Path) 
     here = next(iter(DataLoader(dataset, batch_size=3)))
     there = next(iter(DataLoader(dataset, batch_size=3, num_workers=1, multiprocessing_context="spawn")))
     assert all(torch.equal(here[name], there[name]) for name in here)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:This process .* is multi-threaded")
+def test_workers_draw_other_frames_than_each_other_and_than_an_epoch_before(heat_file: Path) -> None:
+    def draw() -> list[list[float]]:
+        torch.manual_seed(3)
+        dataset = ConcatDataset([CaseDataset(heat_file, "all", generator=torch.Generator().manual_seed(1))] * 8)
+        loader = DataLoader(dataset, batch_size=20, num_workers=2, multiprocessing_context="fork")
+        return [batch["inputs"][:, -1, 0, 0].tolist() for _ in range(2) for batch in loader]
+
+    first = draw()
+    assert len({tuple(frames) for frames in first}) == len(first) == 4, "a batch has the frames of another one"
+    assert draw() == first, "the same seeds should draw the same frames"
+
+
+def test_a_copied_dataset_draws_on_as_the_original_would(heat_file: Path) -> None:
+    dataset = CaseDataset(heat_file, "all", generator=torch.Generator().manual_seed(1))
+    dataset[0]
+    again = copy.deepcopy(dataset)
+    for _ in range(9):
+        assert torch.equal(dataset[0]["target"], again[0]["target"])
 
 
 def test_a_heat_item_belongs_to_the_frame_asked_for(heat_file: Path) -> None:

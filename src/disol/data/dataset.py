@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import index
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, get_worker_info
 
 from disol._devices import find_device
 from disol.data.recipe import StoreSettings
@@ -33,7 +34,8 @@ class CaseDataset(Dataset[Batch]):
     amplitude   float64, one number or one per field
     index       the number of the case
     For a transient problem the time channel and the target belong to one frame: `frame`, or one drawn by `generator`
-    from those up to 20 s.
+    from those up to 20 s. A worker of a `DataLoader` seeds its copy of the generator by the seeds of both, so that
+    frames differ between workers and epochs, and repeat after `torch.manual_seed`.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class CaseDataset(Dataset[Batch]):
         self.positions = self.store.positions(split)
         self.frame = frame
         self.generator = generator
+        self._worker_seed: int | None = None
         if frame is not None:
             _require_frames(self.settings)
             if not 0 <= frame < len(self.settings.times):
@@ -69,8 +72,27 @@ class CaseDataset(Dataset[Batch]):
     def __getitem__(self, position: int) -> Batch:
         case = DeviceCases(self.settings, read_cases(self.store, self.positions[[index(position)]]))
         frames = None if self.frame is None else torch.tensor([self.frame])
+        self._seed_in_worker()
         batch = case.batch(torch.tensor([0]), frames=frames, generator=self.generator)
         return {name: values[0] for name, values in batch.items()}
+
+    def _seed_in_worker(self) -> None:
+        """In a worker of a loader, seed the generator once: every worker of every epoch begins with the same copy."""
+        worker = get_worker_info()
+        if worker is None or self.generator is None or self._worker_seed == worker.seed:
+            return
+        self._worker_seed = worker.seed
+        drawn = np.random.SeedSequence((self.generator.initial_seed(), worker.seed))
+        self.generator.manual_seed(int(drawn.generate_state(1)[0]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # torch would send the state of a generator as shared memory, which a spawned worker fails to open.
+        return {**vars(self), "generator": None if self.generator is None else self.generator.get_state().numpy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if state["generator"] is not None:
+            self.generator = torch.Generator().set_state(torch.from_numpy(state["generator"]))
 
     def frames(self, position: int) -> Float[Tensor, "frame field height width"]:
         """Return every frame of a transient case."""
