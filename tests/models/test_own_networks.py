@@ -261,3 +261,41 @@ def test_a_module_is_a_handle_once_its_problem_is_known(own):
 def test_a_folder_of_ones_own_network_is_a_handle_with_its_model(own, tmp_path):
     folder = save_checkpoint(tmp_path / "run", own.Stencils(3, 1), "poisson")
     assert isinstance(resolve(folder, model=own.Stencils).network, own.Stencils)
+
+
+class OneGrid(nn.Module):
+    """Has a weight for every pixel of one grid."""
+
+    def __init__(self, num_channels: int, num_fields: int, side: int) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(num_channels, num_fields, 1)
+        self.weight = nn.Parameter(torch.randn(side, side))
+
+    def forward(self, inputs):
+        return self.layer(inputs) * self.weight * inputs[:, :1]
+
+
+class Lazy(nn.Module):
+    """Learns how many channels there are from the first batch."""
+
+    def __init__(self, num_channels: int, num_fields: int) -> None:
+        super().__init__()
+        self.layer = nn.LazyConv2d(num_fields, 3, padding=1)
+
+    def forward(self, inputs):
+        return self.layer(inputs) * inputs[:, :1]
+
+
+@pytest.mark.parametrize(("network", "side"), [(OneGrid, 16), (OneGrid, 72), (Lazy, 16), (Lazy, 72)])
+def test_a_network_is_tried_on_the_grid_of_its_cases_and_comes_back(network, side, tmp_path):
+    settings = {"side": side} if network is OneGrid else {}
+    built = build_network(network, "poisson", settings, seed=0, resolutions=[side])
+    folder = save_checkpoint(tmp_path / "run", built, "poisson", resolution=side, model_settings=settings)
+    before = torch.get_rng_state()
+    found = load_checkpoint(folder, model=network)
+    assert torch.equal(torch.get_rng_state(), before)
+    inputs = torch.rand(1, 3, side, side)
+    assert torch.equal(found.network(inputs), built(inputs))
+    if network is OneGrid:
+        with pytest.raises(ValueError, match=r"must map domain, .* \[1, 3, 20, 20\] to u .*, but raised RuntimeError"):
+            build_network(network, "poisson", settings, seed=0, resolutions=[side, 20])

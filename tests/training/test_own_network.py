@@ -121,6 +121,24 @@ def test_a_class_is_called_with_its_settings_and_a_run_remembers_them(train_smal
         train_small("run", "model.width=5", model=Normalised, model_settings={}, epochs=1, resume=True)
 
 
+class OneGrid(nn.Module):
+    """Has weights for every pixel of the files here, whose grid is not the problem's own."""
+
+    def __init__(self, num_channels: int, num_fields: int, side: int = 16) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(num_fields, num_channels, side, side))
+
+    def forward(self, inputs):
+        return (self.weights * inputs[:, None]).sum(2) * inputs[:, :1]
+
+
+def test_a_network_for_one_grid_is_trained_on_cases_of_that_grid(train_small: Train, tmp_path: Path) -> None:
+    train_small("run", model=OneGrid, model_settings={}, epochs=1)
+    assert load_checkpoint(tmp_path / "run", model=OneGrid).network.weights.any()
+    with pytest.raises(ValueError, match=r"OneGrid must map .* \[1, 3, 16, 16\] to u .*, but raised RuntimeError"):
+        train_small("other", model=OneGrid, model_settings={"side": 12}, epochs=1)
+
+
 def test_a_run_resumed_without_settings_needs_its_network_alone(
     train_small: Train, file_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -55,8 +55,8 @@ def execute(run: PlannedRun, places: Places, device: str = "auto", side_by_side:
         )
     except DivergedError as error:
         diverged = str(error)
-    network = build_network(entry.name, problem, settings, run.seed)
     store, asked = open_store(data), entry.training_cases or None
+    network = build_network(entry.name, problem, settings, run.seed, resolutions=[store.settings.resolution])
     positions = store.positions("train")[:asked]
     cases = len(find_predictable(network, store, positions))
     target, tests, inference = find_device(device), {}, 0.0

@@ -103,12 +103,8 @@ def fill(network: nn.Module, weights: Weights, source: object) -> None:
         raise DisolError(f"{source} holds NaN or infinite weights. Check why training diverged.")
 
 
-def require_fit(network: nn.Module, problem: Problem, resolution: int | None = None) -> None:
-    """Require, by a trial, that a network of your own maps the channels of a problem to its fields.
-
-    resolution   pixels along a side of the grid of the trial; the problem's own unless given
-    """
-    side = problem.resolution if resolution is None else resolution
+def require_fit(network: nn.Module, problem: Problem, side: int) -> None:
+    """Require, by a trial on a grid of `side` x `side` pixels, that a network of your own maps channels to fields."""
     given = (1, len(problem.channels), side, side)
     is_pattern = getattr(network, "predicts", "pattern") == "pattern"
     expected = (1, len(problem.fields), side, side) if is_pattern else (1,)

@@ -22,7 +22,7 @@ from disol._checks import is_number
 from disol._files import as_path, write_together
 from disol._terms import ChannelLayout
 from disol.errors import DisolError, listed, shown
-from disol.models.base import Predicts, fill
+from disol.models.base import Predicts, fill, require_fit
 from disol.models.card import (
     CARD,
     METRICS,
@@ -252,7 +252,13 @@ def _build_outline(
 def _build(card: Card, problem: Problem, model: str | type[nn.Module] | nn.Module | None) -> nn.Module:
     """Build a network of your own; an object is copied."""
     assert model is not None
-    return build_network(model, problem, {} if isinstance(model, nn.Module) else card.model_config, seed=0)
+    settings = {} if isinstance(model, nn.Module) else card.model_config
+    network = build_network(model, problem, settings, seed=0, resolutions=())
+    # Lazy layers get their shapes from a trial, which may fail: a network can be made for one grid, but a file may
+    # claim that this is of any size.
+    with suppress(DisolError), torch.random.fork_rng(devices=[]):
+        require_fit(network, problem, min(card.resolution, problem.resolution))
+    return network
 
 
 def _count_bytes(network: nn.Module, state: bool) -> dict[str, int]:

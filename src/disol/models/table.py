@@ -8,7 +8,7 @@ contains it.
 import inspect
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
@@ -133,8 +133,13 @@ def build_network(
     problem: "str | Problem",
     settings: Mapping[str, Any],
     seed: int,
+    *,
+    resolutions: Iterable[int] | None = None,
 ) -> "torch.nn.Module":
     """Build a model of the table, or a network of your own, for a problem; its weights depend on the seed alone.
+
+    resolutions   pixels along a side of the grids that a network of your own is tried on, if any; the problem's own
+                  unless given
 
     An object is copied and keeps its weights.
     """
@@ -150,7 +155,8 @@ def build_network(
             built = found(len(equation.channels), len(equation.fields), **_as_tuples(dict(settings)))
         else:
             built = deepcopy(found)
-        import_module("disol.models.base").require_fit(built, equation)
+        for side in (equation.resolution,) if resolutions is None else resolutions:
+            import_module("disol.models.base").require_fit(built, equation, side)
         return built
 
 

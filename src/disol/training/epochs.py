@@ -47,7 +47,9 @@ def prepare_network(task: Task) -> Checkpoint:
                 size = count_parameters(create_model(settings.model, task.problem, **settings.model_settings))
             if size * BYTES_OF_A_WEIGHT > free_bytes_of_host():  # otherwise the system might kill the process
                 raise MemoryError
-        network = build_network(settings.model, task.problem, settings.model_settings, task.seed)
+        network = build_network(
+            settings.model, task.problem, settings.model_settings, task.seed, resolutions=dict.fromkeys(task.resolutions)
+        )
         card = Card.of(
             network,
             task.problem,
