@@ -187,8 +187,23 @@ def test_train_and_evaluate_go_from_a_file_to_a_table(command, tmp_path):
     resumed = command(*options, "--resume")
     assert resumed.stdout == trained.stdout
     assert command("train", "--data", "a.h5", "--out", "run", "--resume").stdout == trained.stdout
-    nameless = command("train", "--data", "a.h5", "--out", "new")
-    assert "error: Name the problem to train on; only --resume knows it." in nameless.stderr
+    for named in (["run"], ["--out", "run"]):
+        assert command("train", "--resume", *named).stdout == trained.stdout
+    for given, message in (
+        (["--data", "a.h5", "--out", "new"], "Name the problem to train on; only --resume knows it."),
+        (["poisson", "--out", "new"], "Give --data, the cases to train on; only --resume knows them."),
+        (["poisson", "--data", "a.h5"], "Give --out, the folder of the run."),
+        (["--resume"], "Give --out, the folder of the run."),
+        (["--resume", "new"], "There is no run to resume in new. Give its folder."),
+        (["--resume", "--out", "new"], "Training needs a problem: there is no run to resume in new."),
+        (["poisson", "--resume", "--out", "new"], "Training needs data: there is no run to resume in new."),
+        (
+            ["poisson", "--resume", "--out", "run"],
+            "run is finished and no longer says where its cases were. Pass its --data.",
+        ),
+    ):
+        refused = command("train", *given)
+        assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", f"error: {message}\n")
     mistyped = command(*options, "--out", "rum", "--resume")
     assert mistyped.stdout.startswith("note: nothing to resume in rum: starting a new run\nrum: validation loss")
 

@@ -1,6 +1,7 @@
 """A run can be stopped at any moment, and ends as if nothing had happened."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from interrupted import assert_same_result, stopped_after
 
 from disol import PROBLEMS
+from disol.data import generate
 from disol.data.store import create_store, open_store
 from disol.models import load_checkpoint
 from disol.training import RunReport, choose_settings, read_history, train
@@ -279,3 +281,69 @@ def test_preparing_again_takes_nothing_from_the_training_that_is_left() -> None:
     now = 215.0
     resumed.ready()
     assert (resumed.seconds, resumed.prepared, resumed.seconds_left) == (80.0, 30.0, 20.0 - FINISHING)
+
+
+def begin(file: Path, place: Path) -> Path:
+    """Begin a run on a copy of a file at a place, and interrupt it; return its folder."""
+    place.parent.mkdir(parents=True)
+    shutil.copy(file, place)
+    settings = ["train.batch_size=8", "train.epochs=4"]
+    out = place.parent / "runs" / "one"
+    with stopped_after(2):
+        train("poisson", place, out, overrides=settings, model_settings=SMALL, device="cpu")
+    return out
+
+
+@pytest.mark.parametrize("moved", ["nothing", "the run alone", "both", "both and linked"])
+def test_a_run_finds_its_cases_by_itself_wherever_it_is_moved(
+    train_small: Train, file_of: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    train_small("straight")
+    monkeypatch.chdir(tmp_path)
+    run = begin(file_of("poisson"), Path("project") / "cases.h5").absolute()
+    monkeypatch.chdir("/")  # paths do not depend on where the command is called
+    if moved == "the run alone":
+        run = run.rename(tmp_path / "elsewhere")
+    elif moved != "nothing":
+        (tmp_path / "project").rename(tmp_path / "archive")
+        run = tmp_path / "archive" / "runs" / "one"
+    if moved == "both and linked":
+        (tmp_path / "link").symlink_to(run)
+        run = tmp_path / "link"
+    report = train(None, None, run, resume=True, device="cpu")
+    assert report.epochs == 4
+    assert_same_result(tmp_path / "straight", run)
+    assert str(tmp_path) not in (run / "metrics.json").read_text(), "a finished run tells nobody where things were"
+    assert train(None, None, run, resume=True) == report, "a finished run needs no cases"
+    with pytest.raises(ValueError, match=r"is finished and no longer says where its cases were\. Pass its data"):
+        train("poisson", None, run, resume=True)
+
+
+def test_cases_that_are_gone_or_differ_are_named_and_others_can_be_passed(
+    file_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    place = tmp_path / "project" / "cases.h5"
+    run = begin(file_of("poisson"), place)
+    with pytest.raises(ValueError, match=rf"one was begun with the cases of {place}, which does not exist\. Pass its d"):
+        place.rename(tmp_path / "moved.h5")
+        train(None, None, run, resume=True)
+    generate("poisson", 40, place, resolution=16, conventions="paper", workers=0, device="cpu", seed=1)
+    with pytest.raises(ValueError, match=rf"one was begun with data.seed=0, but {place} has 1 now\. Pass its data"):
+        train(None, None, run, resume=True)
+    with stopped_after(3):
+        train(None, tmp_path / "moved.h5", run, resume=True, device="cpu")
+    place.unlink()
+    assert train(None, None, run, resume=True, device="cpu").epochs == 4, "it should know the file passed last"
+
+
+@pytest.mark.parametrize("places", [None, 3, [], ["cases.h5"], [{"path": "cases.h5"}], [{"path": 1, "from_run": "x"}]])
+def test_a_run_that_does_not_say_where_its_cases_are_asks_for_them(
+    train_small: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, places: object
+) -> None:
+    monkeypatch.setattr("disol.training.folder.describe_places", lambda *_: places)
+    with stopped_after(1):
+        train_small("run")
+    with pytest.raises(ValueError, match=r"run does not say where its cases are\. Pass its data"):
+        train(None, None, tmp_path / "run", resume=True)
+    with pytest.raises(ValueError, match="Training needs data: there is no run to resume in .*none"):
+        train("poisson", None, tmp_path / "none", resume=True)

@@ -70,12 +70,19 @@ def from_here(own: Own) -> Own:
 
 
 def train(
+    problem: Annotated[
+        str | None, typer.Argument(help=f"{PROBLEM_HELP} With --resume, in place of --out, the folder of a run.")
+    ] = None,
     data: Annotated[
-        list[Path],
-        typer.Option(help="A file that `disol generate` wrote; repeat the option for several, of other resolutions."),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of the run: its best model, history and loss curve.")],
-    problem: Annotated[str | None, typer.Argument(help=f"{PROBLEM_HELP} Not needed with --resume.")] = None,
+        list[Path] | None,
+        typer.Option(
+            help="A file that `disol generate` wrote; repeat the option for several, of other resolutions. Not needed "
+            "with --resume, unless files were moved."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the run: its best model, history and loss curve.")
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="A name (`disol models`; disol unless --config says otherwise), or package.module:Name."),
@@ -99,10 +106,18 @@ def train(
     ] = None,
 ) -> None:
     """Train a model on a file of cases, or on several."""
+    if resume and out is None and problem is not None:
+        out, problem = Path(problem), None
+        if not out.exists():
+            raise DisolError(f"There is no run to resume in {out}. Give its folder.")
+    if out is None:
+        raise DisolError("Give --out, the folder of the run.")
     if problem is not None:
         check_problem(from_here(problem))
     elif not resume:
         raise DisolError("Name the problem to train on; only --resume knows it.")
+    if not data and not resume:
+        raise DisolError("Give --data, the cases to train on; only --resume knows them.")
     check_device(device)
     if model is not None and not is_own_network(model):
         from disol.models.table import find_model
@@ -113,11 +128,11 @@ def train(
     from disol.training import train as train_model
 
     is_rank_zero = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun has started
-    if is_rank_zero and resume and not (out.exists() and any(out.iterdir())):
+    if is_rank_zero and resume and problem and data and not (out.exists() and any(out.iterdir())):
         tell(f"nothing to resume in {out}: starting a new run", "note")
     report = train_model(
         problem,
-        data,
+        data or None,
         out,
         model=from_here(model),
         recipe=recipe,

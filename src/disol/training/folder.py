@@ -13,12 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from disol._checks import number
 from disol._files import claimed, make_folder, require_folder
 from disol.models.card import is_checkpoint, read_card
 from disol.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from disol.models.table import MODELS
-from disol.training.resuming import LAST, describe_training, require_same
+from disol.training.resuming import DATA, LAST, describe_places, describe_training, require_same
 from disol.training.run import Task, describe_files, digest_files, require_vacant
 
 LOCK = "lock"  # in `last/`, while a process trains there
@@ -79,8 +78,6 @@ class RunFolder:
         if not best.metrics.get("finished"):
             return None
         self.require_same(best.metrics.get("run"))
-        for name in ("epochs", "epoch", "validation_loss", "train_loss", "seconds"):
-            number(f"{name} in {self.path}", best.metrics.get(name))
         return best
 
     def find_last(self) -> Checkpoint | None:
@@ -101,7 +98,8 @@ class RunFolder:
 
     def save_last(self, network: nn.Module, metrics: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Replace the last state."""
-        self._save(self.last, network, metrics, {**state, "run": dict(self.identity)})
+        places = describe_places([file.path for file in self.task.files], self.path)
+        self._save(self.last, network, {**metrics, DATA: places}, {**state, "run": dict(self.identity)})
 
     def finish(self, metrics: Mapping[str, Any]) -> None:
         """Mark the best model as the result of the run."""

@@ -1,6 +1,8 @@
 """What a run was begun with, as its folder says: its settings, if none are given again. It needs no torch."""
 
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from disol.training.config import Model
 
 LAST = "last"  # in the folder of a run, while it is unfinished
+DATA = "data"  # in the metrics there: where its files of cases are; a finished run, to be shared, does not tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,17 +27,52 @@ class Begun:
 
     card       of its last checkpoint
     identity   everything that it was begun with, by name
+    metrics    of its last checkpoint; while the run is unfinished, they say where its files of cases are
     """
 
     path: Path
     card: Card
     identity: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.metrics.get("finished") is True
 
     def find_problem(self) -> str:
         """Return the name of its problem; one of your own must be passed, because no file decides what is imported."""
         if self.card.problem not in PROBLEMS:
             raise DisolError(f"{self.path} is a run of your own problem {shown(self.card.problem)}. Pass it too.")
         return self.card.problem
+
+    def find_data(self) -> list[Path]:
+        """Return its files of cases, each where it was or, if it is not there, where it was as seen from the run."""
+        if self.is_finished:
+            raise DisolError(f"{self.path} is finished and no longer says where its cases were. Pass its data.")
+        places = self.metrics.get(DATA)
+        if not places or not isinstance(places, list) or not all(_is_place(place) for place in places):
+            raise DisolError(f"{self.path} does not say where its cases are. Pass its data.")
+        found = []
+        for place in places:
+            known = (Path(place["path"]), self.path.resolve() / place["from_run"])
+            existing = next((path for path in known if os.path.exists(path)), None)
+            if existing is None:
+                raise DisolError(
+                    f"{self.path} was begun with the cases of {listed([place['path']])}, which does not exist. "
+                    "Pass its data."
+                )
+            found.append(existing)
+        return found
+
+    def require_cases(self, paths: Sequence[Path], cases: Mapping[str, Any]) -> None:
+        """Require that the files it was begun with still hold the same cases."""
+        for name, value in json.loads(json.dumps(cases)).items():
+            if self.identity.get(name) != value:
+                raise DisolError(
+                    f"{self.path} was begun with {listed([name])}={shown(self.identity.get(name))}, but "
+                    f"{listed(map(str, paths))} has {shown(value)} now. Pass its data."
+                )
 
     def choose_settings(self, problem: str, model: "Model | None", start: "Handle | None") -> RunSettings:
         """Return its settings; code of your own and weights to start from are not in its folder, but passed again."""
@@ -70,7 +108,20 @@ def read_begun(folder: Path) -> Begun | None:
         raise DisolError(f"{saved} is being written by another process; retry later.")
     metrics = read_json(contents[METRICS], saved / METRICS)
     begun = metrics.get("run") if isinstance(metrics, dict) else None
-    return Begun(folder, card, begun) if isinstance(begun, dict) else None
+    return Begun(folder, card, begun, metrics) if isinstance(begun, dict) else None
+
+
+def describe_places(data: Iterable[Path], folder: Path) -> list[dict[str, str]]:
+    """Say where files of cases are, so that they are found after a run was moved alone, or together with them."""
+    return [
+        {"path": os.path.abspath(path), "from_run": os.path.relpath(path.resolve(), folder.resolve())} for path in data
+    ]
+
+
+def _is_place(place: object) -> bool:
+    """Tell whether `describe_places` may have written a value."""
+    is_known = isinstance(place, dict) and place.keys() == {"path", "from_run"}
+    return is_known and all(isinstance(text, str) and "\0" not in text for text in place.values())
 
 
 def describe_training(settings: RunSettings, seed: int, minutes: float | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disol._checks import positive_number, whole_number
+from disol._checks import number, positive_number, whole_number
 from disol._devices import check_device, enough_memory, reused_memory
 from disol._files import as_path
 from disol.data.recipe import SPLITS, StoreSettings
@@ -67,6 +67,8 @@ class RunReport:
     @classmethod
     def of(cls, path: Path, metrics: Mapping[str, Any], notes: tuple[str, ...] = ()) -> "RunReport":
         """Read a report from the metrics of a finished run."""
+        for name in ("epochs", "epoch", "validation_loss", "train_loss", "seconds"):
+            number(f"{name} in {path}", metrics.get(name))
         losses = (metrics["validation_loss"], metrics["train_loss"])
         return cls(path, metrics["epochs"], metrics["epoch"], *losses, metrics["seconds"], notes)
 
@@ -82,7 +84,7 @@ class RunReport:
 
 def train(
     problem: str | Problem | None,
-    data: str | Path | Sequence[str | Path],
+    data: str | Path | Sequence[str | Path] | None,
     out: str | Path,
     *,
     model: "Model | None" = None,
@@ -100,7 +102,8 @@ def train(
     """Train a model on the training cases of a file, and keep the weights with the best validation loss in `out`.
 
     problem          None for that of a run to resume
-    data             a file of cases, or several, which may differ in resolution; every step takes its cases from one
+    data             a file of cases, or several, which may differ in resolution; every step takes its cases from one;
+                     None for those of a run to resume, if they are still where they were
     model            "disol" unless a config says otherwise (`list_models` lists the others), or your own network: an
                      `nn.Module` class, called as `MyNetwork(num_channels, num_fields, **model_settings)`, an instance,
                      whose weights training starts from, or the string "package.module:Name" of either
@@ -121,10 +124,15 @@ def train(
     check_device(device)
     out, changes = as_path("out", out), [overrides] if isinstance(overrides, str) else list(overrides)
     begun = read_begun(out) if resume else None
+    given = (problem, data, model, recipe, config, model_settings, minutes, start, seed)
+    if begun is not None and begun.is_finished and not changes and all(each is None for each in given):
+        return RunReport.of(out, begun.metrics)
     if problem is None:
         if begun is None:
             raise DisolError(f"Training needs a problem: there is no run to resume in {out}.")
         problem = begun.find_problem()
+    if data is None and begun is None:
+        raise DisolError(f"Training needs data: there is no run to resume in {out}.")
     equation = find_problem(problem)
     if begun is None or changes or any(given is not None for given in (recipe, config, model_settings, minutes, seed)):
         settings = choose_settings(
@@ -221,7 +229,7 @@ class Task:
 def read_task(
     problem: Problem,
     settings: RunSettings,
-    data: str | Path | Sequence[str | Path],
+    data: str | Path | Sequence[str | Path] | None,
     out: str | Path,
     seed: int = 0,
     minutes: float | None = None,
@@ -230,6 +238,7 @@ def read_task(
 ) -> Task:
     """Check what a run is asked to do, as far as that is possible without torch.
 
+    data    None for that of the run to continue
     begun   the run to continue
     """
     seed = whole_number("seed", seed)
@@ -250,7 +259,14 @@ def read_task(
         asked = {"problem": problem.name, **describe_training(settings, seed, minutes)}
         asked |= {"model": describe_model(settings.model)} if start is None else {}
         require_same(begun.path, begun.identity, {**begun.identity, **asked})
-    out, files = as_path("out", out), _read_files(problem, settings.train, data)
+    if data is None:
+        assert begun is not None
+        paths = begun.find_data()
+        files = _read_files(problem, settings.train, paths)
+        begun.require_cases(paths, {**describe_files(files), **digest_files(files)})
+    else:
+        files = _read_files(problem, settings.train, data)
+    out = as_path("out", out)
     return Task(problem, settings, files, out, seed, minutes, start, (*notes, *_note_repeated(files)))
 
 
