@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -239,6 +240,25 @@ def test_the_page_says_what_seeds_tell_and_who_predicts_only_a_part(tmp_path):
     assert "## Over runs" in page
     assert "| rel_l2 of id | 2.30e-1 (2.15e-1 to 2.45e-1) | 1.30e-1 (1.15e-1 to 1.45e-1) | 0.029 | -1.00 |" in page
     assert "25.0% | **no** |" in page, "the last epoch of four took the loss from 0.4 to 0.3"
+
+
+def test_the_page_and_the_table_say_how_many_runs_diverged(tmp_path):
+    config = made_up_config(tmp_path)
+    records = {}
+    for seed in config.seeds:
+        for label in ("disol", "unet"):
+            run = PlannedRun(config, label, seed, 3e-3)
+            records[run.name] = made_up_record(run, [1.0, 0.5])
+            if label == "disol" and seed == 1:
+                records[run.name] = replace(made_up_record(run, [1.0], diverged="it diverged"), tests={})
+    comparison = Comparison(config, tmp_path, records, ())
+    page = report_module.write_page(comparison, {})
+    assert "**Diverged**: 1 of 4 runs of disol. Errors, curves and costs are those of the other runs." in page
+    assert "|  | disol (4 runs) | unet (4 runs) | p | effect |" in page
+    assert "| rel_l2 of id | 1.00e-1 (1.00e-1 to diverged) | 1.00e-1 (1.00e-1 to 1.00e-1) |" in page
+    assert "| epochs to 0.25 | never (never to never) |" in page
+    assert "A run that diverged counts as worse than all others." in " ".join(page.split())
+    assert "Diverged: 1 of 4 runs of disol." in as_text(comparison.table())
 
 
 def made_up_costs(folder: Path, *where: tuple[str, int], timed: bool = True) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """What curves and errors over runs tell, on curves whose answer is known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,6 +103,37 @@ def test_two_models_are_compared_at_equal_epochs_and_at_equal_time(tmp_path):
     assert found["area under the curve from 2 to 4 s"].second.median == pytest.approx(2 * 0.5)
     assert found["rel_l1 of shapes"].effect == 1
     assert found["rel_l2 of id"].p_value == pytest.approx(2 / math.comb(8, 4))
+
+
+def test_a_run_that_diverged_is_worse_than_all_others(tmp_path):
+    config = made_up_config(tmp_path)
+    records = {}
+    for seed in config.seeds:
+        for label, loss in (("disol", 0.1), ("unet", 0.2)):
+            run = PlannedRun(config, label, seed, 3e-3)
+            records[run.name] = made_up_record(run, [1.0, loss + seed / 100], error=loss)
+            if label == "disol" and seed < 2:
+                made = made_up_record(run, [1.0], diverged="the loss must stay finite")
+                records[run.name] = replace(made, tests={}, inference=0.0)
+    first, second = list_rows(config, records)
+    assert (first.num_diverged, second.num_diverged) == (2, 0)
+    assert (first.median("inference"), first.median("seconds")) == (1e-4, 2.0), "of the runs that came to their end"
+    found = compare_runs(config, [first, second])["unet"]
+    for name in ("best validation loss in 2 epochs", "rel_l2 of id"):
+        assert found[name].first.count == 4
+        assert found[name].first.high == math.inf
+        assert found[name].effect == 0, "better than all in half of the runs, and worse in the other"
+
+
+def test_only_tests_that_both_predict_a_case_of_are_compared(tmp_path):
+    config = made_up_config(tmp_path)
+    records = {}
+    for seed in config.seeds:
+        for label, refused in (("disol", 6), ("unet", 0)):
+            run = PlannedRun(config, label, seed, 3e-3)
+            records[run.name] = made_up_record(run, [1.0, 0.5], refused=refused)
+    found = compare_runs(config, list_rows(config, records))["unet"]
+    assert {name for name in found if name.startswith("rel_l2")} == {"rel_l2 of shapes"}
 
 
 def test_few_runs_are_not_compared(tmp_path):

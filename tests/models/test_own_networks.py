@@ -280,6 +280,7 @@ class Lazy(nn.Module):
 
     def __init__(self, num_channels: int, num_fields: int) -> None:
         super().__init__()
+        del num_channels
         self.layer = nn.LazyConv2d(num_fields, 3, padding=1)
 
     def forward(self, inputs):

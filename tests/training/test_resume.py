@@ -324,8 +324,8 @@ def test_cases_that_are_gone_or_differ_are_named_and_others_can_be_passed(
 ) -> None:
     place = tmp_path / "project" / "cases.h5"
     run = begin(file_of("poisson"), place)
-    with pytest.raises(ValueError, match=rf"one was begun with the cases of {place}, which does not exist\. Pass its d"):
-        place.rename(tmp_path / "moved.h5")
+    place.rename(tmp_path / "moved.h5")
+    with pytest.raises(ValueError, match=rf"one was begun with the cases of {place}, which does not exist\. Pass its"):
         train(None, None, run, resume=True)
     generate("poisson", 40, place, resolution=16, conventions="paper", workers=0, device="cpu", seed=1)
     with pytest.raises(ValueError, match=rf"one was begun with data.seed=0, but {place} has 1 now\. Pass its data"):
@@ -345,5 +345,5 @@ def test_a_run_that_does_not_say_where_its_cases_are_asks_for_them(
         train_small("run")
     with pytest.raises(ValueError, match=r"run does not say where its cases are\. Pass its data"):
         train(None, None, tmp_path / "run", resume=True)
-    with pytest.raises(ValueError, match="Training needs data: there is no run to resume in .*none"):
+    with pytest.raises(ValueError, match=r"Training needs data: there is no run to resume in .*none"):
         train("poisson", None, tmp_path / "none", resume=True)

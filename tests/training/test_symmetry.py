@@ -52,6 +52,7 @@ class LoadedProblem(ElasticityProblem):
     terms = (*ElasticityProblem.terms[:3], Term("body_x", SOURCE, "x"), Term("body_y", SOURCE, "y"))
 
     def load(self, terms, conventions, element):
+        del conventions
         test = forms.galerkin_test(element)
         loads = [consistent_load(element, test, terms["domain"], terms[name]) for name in ("body_x", "body_y")]
         return np.stack(loads, axis=-3)

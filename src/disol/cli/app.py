@@ -49,7 +49,8 @@ _ASSIGNED = re.compile(
 )  # split='train'
 _NAMED = re.compile(
     r"^[a-z_]+(?= must| are| draws)"  # minutes must be positive
-    r"|(?:(?<=another )|(?<=raise )|(?<=Leave )(?!out )|(?<=Leave out )|(?<=Pass its ))[a-z_]+(?![\w.]*\w)"  # choose another out
+    r"|(?:(?<=another )|(?<=raise )|(?<=Pass its )|(?<=Leave )(?!out )|(?<=Leave out ))"  # choose another out
+    r"[a-z_]+(?![\w.]*\w)"
     r"|(?<=has no )[a-z_]+(?=\. It takes )|(?<=has no ')[a-z_]+(?='\. It takes )"  # poisson has no force_x
 )
 _LISTED = re.compile(r"(?<=\. It takes )[a-z_, ]+(?=\.)")  # It takes dirichlet, source.

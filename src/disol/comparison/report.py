@@ -3,7 +3,7 @@
 import json
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +76,10 @@ def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
         if rows:
             shared = f"All at the learning rate {config.train_settings.learning_rate:g}"
             heading = shared if column == SHARED else "Each at its own learning rate"
-            paragraphs += [f"## {heading}", *_error_tables(config, rows), *_cost_tables(config, rows)]
+            paragraphs.append(f"## {heading}")
+            if diverged := _list_diverged(rows):
+                paragraphs.append(f"**Diverged**: {diverged}. Errors, curves and costs are those of the other runs.")
+            paragraphs += [*_error_tables(config, rows), *_cost_tables(config, rows)]
     paragraphs += [*_probe_table(comparison), *_difference_tables(comparison)]
     if pictures:
         paragraphs.append("## Pictures")
@@ -94,6 +97,12 @@ def _list_unfinished(comparison: Comparison) -> str:
     return ", ".join([*runs, *([f"{left} of {len(probes)} probes of learning rates"] if left else [])])
 
 
+def _list_diverged(rows: Iterable[Row]) -> str:
+    """Name the models of which some runs diverged; tables of their other runs show them better than they are."""
+    told = [f"{row.num_diverged} of {len(row.records)} runs of {row.label}" for row in rows if row.num_diverged]
+    return ", ".join(dict.fromkeys(told))
+
+
 def comparison_table(comparison: Comparison) -> "Table":
     """Return the masked relative L2 errors and the costs as a table that rich prints."""
     from rich.table import Column, Table  # noqa: PLC0415  takes 0.1 s
@@ -108,8 +117,11 @@ def comparison_table(comparison: Comparison) -> "Table":
     table = Table(Column("mean rel_l2", no_wrap=True), *map(right, numbers), box=None, pad_edge=False)
     table.collapse_padding = True  # in 80 columns
     rows = {column: list_rows(config, comparison.records, column) for column in rates}
-    if flaw := find_time_flaw(config, [row for found in rows.values() for row in found]):
-        table.caption = f"Costs {flaw} do not compare."
+    everything = [row for found in rows.values() for row in found]
+    flaw, diverged = find_time_flaw(config, everything), _list_diverged(everything)
+    told = [f"Costs {flaw} do not compare."] if flaw else []
+    told += [f"Diverged: {diverged}."] if diverged else []
+    table.caption = " ".join(told) or None
     for column in rates:
         for row in rows[column]:
             if column != SHARED and row.learning_rate == config.train_settings.learning_rate:
@@ -284,10 +296,16 @@ def _difference_tables(comparison: Comparison) -> Iterator[str]:
         f"every run of {first} has a smaller value and −1 if every one has a larger value. Times are those measured "
         "during the runs; they are compared only if all runs were made on the same device with the same number of runs "
         "side by side. Test errors are those of the finished runs."
+        + (" A run that diverged counts as worse than all others." if any(row.num_diverged for row in rows) else "")
     )
     for other, differences in found.items():
         lines = [
-            [name, _quartiles(each.first), _quartiles(each.second), f"{each.p_value:.2g}", f"{each.effect:+.2f}"]
+            [
+                name,
+                *(_quartiles(name, side) for side in (each.first, each.second)),
+                f"{each.p_value:.2g}",
+                f"{each.effect:+.2f}",
+            ]
             for name, each in differences.items()
         ]
         count = next(iter(differences.values()))
@@ -295,8 +313,14 @@ def _difference_tables(comparison: Comparison) -> Iterator[str]:
         yield _table(heading, lines)
 
 
-def _quartiles(found: Quartiles) -> str:
-    return f"{_number(found.median)} ({_number(found.low)} to {_number(found.high)})"
+def _quartiles(name: str, found: Quartiles) -> str:
+    """Write the quartiles of a measure; where it is no way to a threshold, it is infinite for a run that diverged."""
+    is_way = name.startswith(("epochs to", "seconds to"))
+    low, median, high = (
+        "diverged" if value == math.inf and not is_way else _number(value)
+        for value in (found.low, found.median, found.high)
+    )
+    return f"{median} ({low} to {high})"
 
 
 def _name_test(name: str) -> str:

@@ -74,9 +74,14 @@ class Row:
         """The runs that did not diverge."""
         return tuple(record for record in self.records.values() if not record.diverged)
 
+    @property
+    def num_diverged(self) -> int:
+        """Number of runs that diverged."""
+        return len(self.records) - len(self.trained)
+
     def median(self, name: str) -> float:
-        """Return the median over runs of a number that is recorded of each."""
-        return float(np.median([getattr(record, name) for record in self.records.values()]))
+        """Return the median of a number that is recorded of each run, over those that did not diverge, if any."""
+        return float(np.median([getattr(record, name) for record in self.trained or self.records.values()]))
 
     @property
     def cases_per_second(self) -> float:
@@ -153,21 +158,28 @@ def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dic
     """Compare the first model with each of the others over their runs, by every measure; models with few are left out.
 
     Curves are compared over equal epochs, the fewest of any run, and, if all runs were made on the same device, over
-    equal time, the shortest of any run.
+    equal time, the shortest of any run. A run that diverged counts as infinitely bad, not as if it had not been made.
     """
-    enough = [row for row in rows if len(row.trained) >= LEAST_RUNS]
+    enough = [row for row in rows if len(row.records) >= LEAST_RUNS and row.trained]
     if len(enough) < 2:
         return {}
-    measured = {row.label: dict(_measure_runs(config, row, enough)) for row in enough}
+    measured = {
+        row.label: {name: values + [math.inf] * row.num_diverged for name, values in _measure_runs(config, row, enough)}
+        for row in enough
+    }
     first, *others = measured
     return {
-        other: {name: find_difference(measured[first][name], values) for name, values in measured[other].items()}
+        other: {
+            name: find_difference(values, measured[other][name])
+            for name, values in measured[first].items()
+            if name in measured[other]  # a model may predict no case of a test
+        }
         for other in others
     }
 
 
 def _measure_runs(config: ComparisonConfig, row: Row, rows: Sequence[Row]) -> Iterator[tuple[str, list[float]]]:
-    """Yield every measure of the runs of a model, with its name."""
+    """Yield every measure of the runs of a model that did not diverge, with its name."""
     everyone = [record for each in rows for record in each.trained]
     epochs = min(len(record.curve) for record in everyone)
     end = min(record.curve[-1].seconds for record in everyone)

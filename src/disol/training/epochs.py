@@ -48,7 +48,11 @@ def prepare_network(task: Task) -> Checkpoint:
             if size * BYTES_OF_A_WEIGHT > free_bytes_of_host():  # otherwise the system might kill the process
                 raise MemoryError
         network = build_network(
-            settings.model, task.problem, settings.model_settings, task.seed, resolutions=dict.fromkeys(task.resolutions)
+            settings.model,
+            task.problem,
+            settings.model_settings,
+            task.seed,
+            resolutions=dict.fromkeys(task.resolutions),
         )
         card = Card.of(
             network,

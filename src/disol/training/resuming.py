@@ -120,8 +120,9 @@ def describe_places(data: Iterable[Path], folder: Path) -> list[dict[str, str]]:
 
 def _is_place(place: object) -> bool:
     """Tell whether `describe_places` may have written a value."""
-    is_known = isinstance(place, dict) and place.keys() == {"path", "from_run"}
-    return is_known and all(isinstance(text, str) and "\0" not in text for text in place.values())
+    if not isinstance(place, dict) or place.keys() != {"path", "from_run"}:
+        return False
+    return all(isinstance(text, str) and "\0" not in text for text in place.values())
 
 
 def describe_training(settings: RunSettings, seed: int, minutes: float | None) -> dict[str, Any]:

@@ -286,7 +286,7 @@ def digest_files(files: Iterable[CaseFile]) -> dict[str, str]:
 
 
 def read_described_files(run: Mapping[str, Any]) -> list[tuple[dict[str, Any], Any]]:
-    """Return what `describe_files` and `digest_files` said of each file, from all that a checkpoint records of its run."""
+    """Return what `describe_files` and `digest_files` said of each file, from what a checkpoint records of its run."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in run.items():
         if match := re.fullmatch(rf"{_RUN_DATA}(\d*)\.(\w+)", key):
