@@ -122,7 +122,18 @@ class Lopsided(torch.nn.Module):
         return inputs[:, :1] * int(inputs[0, 0].sum())
 
 
-@pytest.mark.parametrize("network", [BatchesOfTwo(), Lopsided()])
+class OneGrid(torch.nn.Module):
+    """Has a weight for every pixel of the problem's own grid."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(64, 64))
+
+    def forward(self, inputs):
+        return inputs[:, :1] * self.weight
+
+
+@pytest.mark.parametrize("network", [BatchesOfTwo(), Lopsided(), OneGrid()])
 def test_a_graph_that_would_predict_something_else_is_not_written(network, tmp_path):
     with pytest.raises(disol.DisolError, match="is no ONNX graph for any batch and grid"):
         export_onnx(network, tmp_path / "model.onnx", "poisson")
