@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_up import made_up_config, made_up_record
+from scipy.stats import mannwhitneyu
 
 from disol.comparison.plan import PlannedRun
 from disol.comparison.statistics import (
@@ -15,6 +16,7 @@ from disol.comparison.statistics import (
     find_last_fall,
     find_quartiles,
     first_below,
+    least_p_value,
     loss_at,
     quartile_curves,
 )
@@ -32,6 +34,19 @@ def test_the_same_runs_do_not_differ():
     found = find_difference([1, 2, 3, 4], [1, 2, 3, 4])
     assert found.effect == 0
     assert found.p_value == pytest.approx(1)
+
+
+def test_no_p_value_of_few_runs_is_below_that_of_the_most_extreme_order():
+    never = [math.inf] * 3
+    assert find_difference([3, 3, 4], never).p_value == pytest.approx(least_p_value(3, 3)) == pytest.approx(0.1)
+    assert find_difference([3, 4], [4, 5]).p_value == pytest.approx(4 / 6)  # of six orders, four are as far apart
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (5, 5), (8, 8)])
+def test_p_values_of_different_numbers_are_those_of_scipy(sizes):
+    x, y = (np.random.default_rng(seed).normal(seed, 1, size) for seed, size in enumerate(sizes))
+    expected = mannwhitneyu(x, y, alternative="two-sided", method="exact")
+    assert find_difference(x, y).p_value == pytest.approx(expected.pvalue)
 
 
 def test_the_effect_counts_pairs():

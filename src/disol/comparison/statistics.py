@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float
 
 LAST_SHARE = 0.2  # of a curve, in which it is judged whether it still falls
 STILL_FALLING = 0.02  # of the best loss before
+MOST_ORDERS = 20_000  # of two samples that are tried one by one, as are all of 8 and 8 runs
 
 Curve = Float[np.ndarray, " epoch"]
 
@@ -57,8 +59,27 @@ def find_difference(first: Sequence[float], second: Sequence[float]) -> Differen
     """Compare two models by one number of each of their runs."""
     x, y = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     larger, smaller = (x[:, None] > y).mean(), (x[:, None] < y).mean()
-    test = import_module("scipy.stats").mannwhitneyu(x, y, alternative="two-sided")
-    return Difference(find_quartiles(x), find_quartiles(y), float(test.pvalue), float(smaller - larger))
+    return Difference(find_quartiles(x), find_quartiles(y), _p_value(x, y), float(smaller - larger))
+
+
+def least_p_value(first: int, second: int) -> float:
+    """Return the p-value of samples of two sizes that do not overlap; none of them can have a smaller one."""
+    return 2 / math.comb(first + second, first)
+
+
+def _p_value(x: Float[np.ndarray, " first"], y: Float[np.ndarray, " second"]) -> float:
+    """Return the p-value of the two-sided Mann-Whitney U test, exact for few runs.
+
+    scipy takes the normal distribution wherever numbers are equal, as all runs that never reach a threshold are; of few
+    runs that gives p-values below the least possible one.
+    """
+    stats = import_module("scipy.stats")
+    if math.comb(len(x) + len(y), len(x)) > MOST_ORDERS:
+        return float(stats.mannwhitneyu(x, y, alternative="two-sided").pvalue)
+    ranks = stats.rankdata(np.concatenate([x, y]))
+    middle = len(x) * (len(ranks) + 1) / 2
+    sums = np.array([sum(chosen) for chosen in combinations(ranks, len(x))])  # multiples of 1/2: free of rounding
+    return float((np.abs(sums - middle) >= abs(ranks[: len(x)].sum() - middle)).mean())
 
 
 def first_below(losses: Curve, places: Curve, threshold: float) -> float:
