@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_up import made_up_config, made_up_record, write_settings
+from made_up import SETTINGS, made_up_config, made_up_record, write_settings
 
 from disol import compare
 from disol._devices import check_device
@@ -21,6 +21,7 @@ from disol.cli import main
 from disol.comparison import report as report_module
 from disol.comparison import run as run_module
 from disol.comparison.compare import Comparison, _Jobs
+from disol.comparison.config import read_comparison
 from disol.comparison.plan import Places, PlannedRun
 from disol.comparison.records import write_record
 from disol.comparison.report import write_comparison
@@ -234,11 +235,19 @@ def test_the_page_says_what_seeds_tell_and_who_predicts_only_a_part(tmp_path):
     places = Places(tmp_path / "out", tmp_path / "work")
     write_comparison(Comparison(config, places.out, records, ()), places)
     page = (places.out / "README.md").read_text()
-    assert "| disol | **2.30e-1 ± 2.2e-2 [2.6e-2]** |" in page, "bold: the other one predicts a part alone"
-    assert "| unet | 1.30e-1 ± 2.2e-2 [2.6e-2] (4 of 6 cases) |" in page
+    assert "| disol | **23.0 ± 2.6** |" in page, "bold: the other one predicts a part alone"
+    assert "| unet | 13.0 ± 2.6 (4 of 6 cases) |" in page
     assert "30 (93.8%)" in page
     assert "## Over runs" in page
-    assert "| rel_l2 of id | 2.30e-1 (2.15e-1 to 2.45e-1) | 1.30e-1 (1.15e-1 to 1.45e-1) | 0.029 | -1.00 |" in page
+    lines = page.partition("## Over runs")[2].splitlines()
+    heading = next(line for line in lines if line.startswith("| model | runs | best validation loss in 4 epochs |"))
+    assert "| disol | 4 | 3.00e-1 |" in page
+    compared = next(line for line in lines if line.startswith("| unet | 4 | 3.00e-1 (p = 1, +0.00) |"))
+    assert heading.split(" | ").index("`rel_l2`, in distribution") == compared.split(" | ").index(
+        "13.0 % (p = 0.029, -1.00)"
+    )
+    assert "Runs as few as these have p ≥ 0.029" in " ".join(page.split())
+    assert not [line for line in page.splitlines() if len(line) > 120 and line[0] not in "|!"]
     assert "25.0% | **no** |" in page, "the last epoch of four took the loss from 0.4 to 0.3"
 
 
@@ -254,11 +263,22 @@ def test_the_page_and_the_table_say_how_many_runs_diverged(tmp_path):
     comparison = Comparison(config, tmp_path, records, ())
     page = report_module.write_page(comparison, {})
     assert "**Diverged**: 1 of 4 runs of disol. Errors, curves and costs are those of the other runs." in page
-    assert "|  | disol (4 runs) | unet (4 runs) | p | effect |" in page
-    assert "| rel_l2 of id | 1.00e-1 (1.00e-1 to diverged) | 1.00e-1 (1.00e-1 to 1.00e-1) |" in page
-    assert "| epochs to 0.25 | never (never to never) |" in page
+    told = page.partition("## Over runs")[2]
+    assert "| disol | 4 | 5.00e-1 |" in told
+    assert "| unet | 4 | 5.00e-1 (p = 1, -0.25) |" in told
+    assert "10.0 % (p = 1, -0.25)" in told
     assert "A run that diverged counts as worse than all others." in " ".join(page.split())
     assert "Diverged: 1 of 4 runs of disol." in as_text(comparison.table())
+
+
+def test_models_are_compared_with_the_first_that_has_enough_runs(tmp_path):
+    config = read_comparison(write_settings(tmp_path, f'{SETTINGS}[[models]]\nname = "fno"\n'))
+    runs = [PlannedRun(config, label, seed, 3e-3) for label in ("unet", "fno") for seed in config.seeds]
+    runs += [PlannedRun(config, "disol", 0, 3e-3)]
+    records = {run.name: made_up_record(run, [1.0, 0.5]) for run in runs}
+    told = report_module.write_page(Comparison(config, tmp_path, records, ()), {}).partition("## Over runs")[2]
+    assert "if every run of unet has a smaller value" in " ".join(told.split())
+    assert [line.split()[1] for line in told.splitlines() if line.startswith("|")] == ["model", "---", "unet", "fno"]
 
 
 def made_up_costs(folder: Path, *where: tuple[str, int], timed: bool = True) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +17,10 @@ from disol.comparison.plan import Places, find_rate, list_columns, list_probes
 from disol.comparison.statistics import (
     LAST_SHARE,
     STILL_FALLING,
-    Quartiles,
-    area_over_epochs,
+    Difference,
     find_quartiles,
     first_below,
+    least_p_value,
 )
 from disol.comparison.summary import (
     ErrorSummary,
@@ -44,11 +44,12 @@ NUMBERS = "comparison.json"
 WIDTH = 120
 # What a test is of, by its name; any other is a shift.
 TESTS = {"train": "trained on", "validation": "validation", IN_DISTRIBUTION: "in distribution"}
-HEADLINES = {
-    "rel_l2": "the relative L2 error ‖û − u‖₂ / ‖u‖₂ over the domain",
-    "rel_l1": "the relative L1 error ‖û − u‖₁ / ‖u‖₁ over the domain",
-    "grid_mae": "the mean absolute error of the pattern over the whole grid; it shrinks with the coverage",
-}
+RELATIVE, OVER_GRID = "rel_l2", "grid_mae"
+# Measures of runs that the page compares, by how their names begin; the others are in the file of numbers.
+COMPARED = ("best validation loss", f"{RELATIVE} of ")
+TELLING = 0.01  # runs too few for a smaller p-value are pointed out
+
+Write = Callable[[float, int], str]  # a number, with so many decimals
 
 
 def write_comparison(comparison: Comparison, places: Places) -> None:
@@ -80,13 +81,18 @@ def write_page(comparison: Comparison, pictures: Mapping[str, str]) -> str:
             if diverged := _list_diverged(rows):
                 paragraphs.append(f"**Diverged**: {diverged}. Errors, curves and costs are those of the other runs.")
             paragraphs += [*_error_tables(config, rows), *_cost_tables(config, rows)]
-    paragraphs += [*_probe_table(comparison), *_difference_tables(comparison)]
+    paragraphs += [*_probe_table(comparison), *_difference_table(comparison), "## How to read the tables"]
+    paragraphs.append("\n".join(_fill(f"- {each}", indent="  ") for each in _explain(config)))
     if pictures:
         paragraphs.append("## Pictures")
         for name, caption in pictures.items():
             paragraphs += [f"![{caption}]({name})", f"*{caption}.*"]
-    filled = [text if "\n" in text or text[0] in "#|!" else textwrap.fill(text, WIDTH) for text in paragraphs]
+    filled = [text if "\n" in text or text[0] in "#|!" else _fill(text) for text in paragraphs]
     return "\n\n".join(filled) + "\n"
+
+
+def _fill(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _list_unfinished(comparison: Comparison) -> str:
@@ -154,55 +160,77 @@ def _describe(config: ComparisonConfig) -> Iterator[str]:
         f"{len(config.seeds)} seed{'s' if several else ''}. Of each run, the model with the best validation loss was "
         "kept and evaluated."
     )
+
+
+def _explain(config: ComparisonConfig) -> Iterator[str]:
+    """Say what the tables show, one sentence or two for each of their columns."""
     yield (
-        "The tables of errors have a column for each test: cases that the models were trained on, new cases of the "
-        "paper's distribution (in distribution), and cases under the shift that is named. Coverage is the mean share "
-        "of the grid that the domains of a test cover."
+        f"**Errors** are means over the cases of a test. `{RELATIVE}` is ‖û − u‖₂ / ‖u‖₂ over the domain of a case; "
+        f"`{OVER_GRID}` is the mean absolute error of the pattern over the whole grid, which shrinks with the "
+        "*coverage*, the mean share of the grid that the domains of a test cover. Bold is the smallest mean of a "
+        "column, among the models that predict all of its cases."
+        + (" After ± is the standard deviation over seeds of the mean." if len(config.seeds) > 1 else "")
     )
-    seeds = "; in square brackets is the standard deviation of these means over seeds" if several else ""
     yield (
-        f"A cell gives the mean error over cases ± its standard deviation over cases{seeds}. Bold is the smallest mean "
-        "of a column, among the models that predict all of its cases."
+        "**Tests** are cases that the models were trained on, new cases of the paper's distribution (in distribution), "
+        "and cases under the shift that is named."
+    )
+    yield (
+        "**Sizes and costs**: *parameters* counts a complex weight once, *real numbers* counts it twice; *trained on* "
+        "is the number of cases; *seconds* are those of a whole run, loading and compiling included; *cases/s* is the "
+        "speed of training; predictions are in eager float32."
+    )
+    yield (
+        f"**Validation curves** are of `{OVER_GRID}`; numbers are medians over seeds. The *final fall* is the share by "
+        f"which the best loss fell in the last {LAST_SHARE:.0%} of the epochs; below {STILL_FALLING:.0%} a curve "
+        "counts as flattened. A learning rate that ends at zero flattens every curve, so the final fall shows what the end of "
+        "the schedule gained, not what more epochs would gain."
+    )
+    yield (
+        f"**More numbers** are in `{NUMBERS}`: `rel_l1`, the spread, median and 95th percentile of every error over "
+        "cases, and every measure of the runs with its quartiles."
     )
 
 
 def _error_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
-    """Give a table for each error, and one of the named shapes."""
-    for error, meaning in HEADLINES.items():
-        yield f"`{error}`, {meaning}:"
-        yield _table_of_tests(config, rows, error)
+    """Give a table for each headline error, and one of the named shapes."""
+    yield f"`{RELATIVE}` in %:"
+    yield _table_of_tests(config, rows, RELATIVE, _percent)
+    yield f"`{OVER_GRID}`:"
+    yield _table_of_tests(config, rows, OVER_GRID, _number)
     for name in config.tests:
         shifts = list(dict.fromkeys(shift for row in rows if row.tests for shift in row.tests[name].shifts))
         if shifts:
-            yield f"`rel_l2` of {_name_test(name)}, shape by shape:"
+            yield f"`{RELATIVE}` of {_name_test(name)} in %, shape by shape:"
             known = [row for row in rows if row.tests and row.tests[name].shifts]
             columns = []
             for shift in shifts:
-                means = [row.tests[name].shifts[shift]["rel_l2"].mean for row in known]
-                columns.append(_mark_best([_number(mean) for mean in means], means))
+                means = [row.tests[name].shifts[shift][RELATIVE].mean for row in known]
+                columns.append(_mark_best([_percent(mean) for mean in means], means))
             lines = [[row.label, *cells] for row, cells in zip(known, zip(*columns, strict=True), strict=True)]
             yield _table(["model", *(shift.removeprefix("shape:") for shift in shifts)], lines)
 
 
-def _table_of_tests(config: ComparisonConfig, rows: Sequence[Row], error: str) -> str:
+def _table_of_tests(config: ComparisonConfig, rows: Sequence[Row], error: str, write: Write) -> str:
     """Return a table of one error, models by tests; of cases that a model cannot predict it has none."""
     heading, columns = ["model"], []
     for name in config.tests:
         tests = [row.tests.get(name) for row in rows]
         whole = [test for test in tests if test is not None and test.predicted == test.asked]
-        heading.append(_name_test(name) + (f" (coverage {whole[0].coverage:.2f})" if whole else ""))
-        texts = ["diverged" if test is None else _cell(test, test.errors[error]) for test in tests]
+        coverage = f" (coverage {whole[0].coverage:.2f})" if whole and error == OVER_GRID else ""
+        heading.append(_name_test(name) + coverage)
+        texts = ["diverged" if test is None else _cell(test, test.errors[error], write) for test in tests]
         means = [test.errors[error].mean if test in whole and test is not None else math.nan for test in tests]
         columns.append(_mark_best(texts, means))
     return _table(heading, [[row.label, *cells] for row, cells in zip(rows, zip(*columns, strict=True), strict=True)])
 
 
-def _cell(test: SummarisedTest, error: ErrorSummary) -> str:
+def _cell(test: SummarisedTest, error: ErrorSummary, write: Write) -> str:
     if not test.predicted:
         return f"none of {test.asked} predicted"
-    seeds = "" if error.over_seeds is None else f" [{_number(error.over_seeds, 1)}]"
+    seeds = "" if error.over_seeds is None else f" ± {write(error.over_seeds, 1)}"
     part = "" if test.predicted == test.asked else f" ({test.predicted} of {test.asked} cases)"
-    return f"{_number(error.mean)} ± {_number(error.spread, 1)}{seeds}{part}"
+    return f"{write(error.mean, 2)}{seeds}{part}"
 
 
 def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]:
@@ -210,13 +238,9 @@ def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]
     devices, batch_size = list_devices(rows), next(iter(rows[0].records.values())).batch_size
     flaw = find_time_flaw(config, rows)
     where = f"{flaw}, which do not compare" if flaw else f"on one {devices[0]}"
-    yield (
-        f"Sizes of the networks, and costs {where}: *parameters* counts a complex weight once, *real numbers* counts "
-        "it twice; *trained on* is the number of cases; *seconds* are those of a whole run, loading and compiling "
-        "included; *cases/s* is the speed of training; *µs per prediction* is the time for one case in a batch of "
-        f"{batch_size}, in eager float32."
-    )
-    heading = ["model", "parameters", "real numbers", "trained on", "epochs", "seconds", "cases/s", "µs per prediction"]
+    yield f"Sizes, and costs {where}:"
+    heading = ["model", "parameters", "real numbers", "trained on", "epochs", "seconds", "cases/s"]
+    heading += [f"µs per prediction, {batch_size} at a time"]
     heading += [] if len(devices) == 1 else ["device"]
     lines = []
     for row in rows:
@@ -231,14 +255,8 @@ def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]
         sizes = [f"{record.parameters:,}", f"{record.real_numbers:,}", cases, epochs]
         lines.append([row.label, *sizes, *times, predicts, *device])
     yield _table(heading, lines)
-    yield (
-        "What the validation curves show, as medians over seeds: the best loss (`grid_mae`) and its epoch, the number "
-        f"of epochs until the loss reaches {config.report.threshold:g}, the area under the curve, and the *final "
-        f"fall*, the share by which the best loss fell in the last {LAST_SHARE:.0%} of the epochs. A curve counts as "
-        f"flattened if its final fall is below {STILL_FALLING:.0%}. A learning rate that ends at zero flattens every "
-        "curve, so the final fall shows what the end of the schedule gained, not what more epochs would gain."
-    )
-    heading = ["model", "learning rate", "best loss", "at epoch", f"epochs to {config.report.threshold:g}", "area"]
+    yield "Validation curves:"
+    heading = ["model", "learning rate", "best loss", "at epoch", f"epochs to {config.report.threshold:g}"]
     lines = []
     for row in rows:
         line = [row.label, f"{row.learning_rate:g}"]
@@ -250,10 +268,9 @@ def _cost_tables(config: ComparisonConfig, rows: Sequence[Row]) -> Iterator[str]
             line += [_number(float(np.median([curve.argmin() + 1 for curve in curves])))]
             reached = [first_below(curve, places, config.report.threshold) for curve, places in pairs]
             line += [_number(find_quartiles(reached).median)]
-            line += [_number(float(np.median([area_over_epochs(curve) for curve in curves])))]
             line += [f"{row.last_fall:.1%}", "yes" if row.last_fall < STILL_FALLING else "**no**"]
         else:
-            line += ["diverged", "", "", "", "", ""]
+            line += ["diverged", "", "", "", ""]
         lines.append(line)
     yield _table([*heading, "final fall", "flattened"], lines)
 
@@ -277,50 +294,51 @@ def _probe_table(comparison: Comparison) -> Iterator[str]:
             "" if record is None else "diverged" if record.diverged else _number(record.best_loss) for record in found
         ]
         rate = find_rate(config, records, entry.label, PROBED)
-        lines.append([entry.label, *losses, "" if rate is None else f"{rate:g}"])
+        if any(losses):
+            lines.append([entry.label, *losses, "" if rate is None else f"{rate:g}"])
     yield _table(["model", *(f"{rate:g}" for rate in rates), "taken"], lines)
 
 
-def _difference_tables(comparison: Comparison) -> Iterator[str]:
+def _difference_table(comparison: Comparison) -> Iterator[str]:
     """Give what runs of several seeds tell about the first model and each other one."""
     config = comparison.config
     rows = list_rows(config, comparison.records)
     found = compare_runs(config, rows)
     if not found:
         return
-    first = next(row.label for row in rows)
+    first = next(row.label for row in rows if row.is_repeated)
+    measures = {name: each for other in found.values() for name, each in other.items() if name.startswith(COMPARED)}
+    counts = {other: next(iter(differences.values())) for other, differences in found.items()}
+    least = max(least_p_value(each.first.count, each.second.count) for each in counts.values())
     yield "## Over runs"
     yield (
-        f"Each table compares {first} with another model over runs with different seeds. It gives medians, with "
-        "quartiles in brackets; p, by the two-sided Mann-Whitney U test; and the effect, Cliff's delta, which is 1 if "
-        f"every run of {first} has a smaller value and −1 if every one has a larger value. Times are those measured "
-        "during the runs; they are compared only if all runs were made on the same device with the same number of runs "
-        "side by side. Test errors are those of the finished runs."
+        f"Medians over runs with different seeds, and in brackets how each model differs from {first}: p, by the "
+        f"two-sided Mann-Whitney U test, and the effect, Cliff's delta, which is +1 if every run of {first} has a "
+        "smaller value and −1 if every one has a larger value."
+        + (f" Runs as few as these have p ≥ {least:.2g}, however far apart they are." if least > TELLING else "")
         + (" A run that diverged counts as worse than all others." if any(row.num_diverged for row in rows) else "")
     )
+    lines = [[first, f"{next(iter(counts.values())).first.count}"]]
+    lines[0] += [_write_measure(name, each.first.median) for name, each in measures.items()]
     for other, differences in found.items():
-        lines = [
-            [
-                name,
-                *(_quartiles(name, side) for side in (each.first, each.second)),
-                f"{each.p_value:.2g}",
-                f"{each.effect:+.2f}",
-            ]
-            for name, each in differences.items()
-        ]
-        count = next(iter(differences.values()))
-        heading = ["", f"{first} ({count.first.count} runs)", f"{other} ({count.second.count} runs)", "p", "effect"]
-        yield _table(heading, lines)
+        cells = [_compared(name, differences[name]) if name in differences else "" for name in measures]
+        lines.append([other, f"{counts[other].second.count}", *cells])
+    yield _table(["model", "runs", *map(_name_measure, measures)], lines)
 
 
-def _quartiles(name: str, found: Quartiles) -> str:
-    """Write the quartiles of a measure; where it is no way to a threshold, it is infinite for a run that diverged."""
-    is_way = name.startswith(("epochs to", "seconds to"))
-    low, median, high = (
-        "diverged" if value == math.inf and not is_way else _number(value)
-        for value in (found.low, found.median, found.high)
-    )
-    return f"{median} ({low} to {high})"
+def _name_measure(name: str) -> str:
+    error, _, test = name.partition(" of ")
+    return f"`{error}`, {_name_test(test)}" if error == RELATIVE else name
+
+
+def _compared(name: str, found: Difference) -> str:
+    return f"{_write_measure(name, found.second.median)} (p = {found.p_value:.2g}, {found.effect:+.2f})"
+
+
+def _write_measure(name: str, value: float) -> str:
+    if value == math.inf:
+        return "diverged"
+    return f"{_percent(value)} %" if name.startswith(RELATIVE) else _number(value)
 
 
 def _name_test(name: str) -> str:
@@ -341,6 +359,13 @@ def _number(value: float, decimals: int = 2) -> str:
         return f"{value:.0f}"
     mantissa, _, exponent = f"{value:.{decimals}e}".partition("e")
     return f"{mantissa}e{int(exponent)}" if int(exponent) else mantissa
+
+
+def _percent(value: float, decimals: int = 2) -> str:
+    """Write a share in per cent, with about as many digits as `_number`, and without a power of ten."""
+    if not math.isfinite(value):
+        return _number(value)
+    return f"{100 * value:#.{decimals + 1}g}".rstrip(".") if value < 0.995 else f"{100 * value:.0f}"
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -79,6 +79,11 @@ class Row:
         """Number of runs that diverged."""
         return len(self.records) - len(self.trained)
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it has runs enough to be compared with others over them."""
+        return len(self.records) >= LEAST_RUNS and bool(self.trained)
+
     def median(self, name: str) -> float:
         """Return the median of a number that is recorded of each run, over those that did not diverge, if any."""
         return float(np.median([getattr(record, name) for record in self.trained or self.records.values()]))
@@ -160,7 +165,7 @@ def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dic
     Curves are compared over equal epochs, the fewest of any run, and, if all runs were made on the same device, over
     equal time, the shortest of any run. A run that diverged counts as infinitely bad, not as if it had not been made.
     """
-    enough = [row for row in rows if len(row.records) >= LEAST_RUNS and row.trained]
+    enough = [row for row in rows if row.is_repeated]
     if len(enough) < 2:
         return {}
     measured = {
