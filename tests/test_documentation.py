@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from matplotlib import pyplot
 
 import disol
+from disol.cli import app
 from disol.models.pretrained import PRETRAINED
 
 ROOT = Path(__file__).parents[1]
@@ -114,6 +117,47 @@ def test_the_python_of_a_page_runs_in_order_as_pasted(path, tmp_path, monkeypatc
         found = disol.evaluate("runs/parts", "parts.h5", device="cpu", progress=False).files[0]
         assert len(found.index) == 4
         assert found.summaries[0]["rel_l2"].mean < 0.3  # the shipped weights knew what to do with such a part
+
+
+def commands_of(page: str) -> Iterator[list[str]]:
+    """Yield the words of the commands in the blocks of a page that are in no language; shell variables become 1."""
+    for block in re.findall(r"^ *```\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = (
+                shlex.split(re.sub(r"\$\w+", "1", line), comments=True)
+                if line.split()[:1] in (["disol"], ["python"])
+                else []
+            )
+            if words and "..." not in words:
+                yield words
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_of_a_page_exist_with_their_options(path):
+    page = path.read_text(encoding="utf-8")
+    known = typer.main.get_command(app).commands
+    for program, name, *given in commands_of(page):
+        if program == "python":
+            assert (ROOT / name).is_file()
+        else:
+            known[name].make_context(name, given)  # parses, and runs nothing
+    for line in re.findall(r"`disol ([^`]+)`", page):
+        name, *given = line.split()
+        if line == "cases":  # what the attribute `format` of a file says
+            continue
+        options = (
+            {each for param in known[name].params for each in (*param.opts, *param.secondary_opts)} if given else {}
+        )
+        assert name in known or name.startswith("-"), line
+        assert {each for each in given if each.startswith("--")} <= {"--help", *options}, line
+
+
+def test_a_command_that_takes_no_such_option_is_noticed():
+    page = "```\ndisol train poisson --data cases.h5 \\\n    --out run --epoch 3  # a comment\n```\n"
+    (words,) = commands_of(page)
+    assert words == ["disol", "train", "poisson", "--data", "cases.h5", "--out", "run", "--epoch", "3"]
+    with pytest.raises(Exception, match="No such option"):
+        typer.main.get_command(app).commands["train"].make_context("train", words[2:])
 
 
 def test_pages_with_python_are_run():
