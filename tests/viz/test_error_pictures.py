@@ -1,10 +1,14 @@
 """Errors are what their equations say, and pictures of them show every case."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from solved_cases import predicted, solved
 
 from disol.viz.errors import (
+    COLOURS,
     percent,
     plot_agreement,
     plot_boxes,
@@ -13,6 +17,7 @@ from disol.viz.errors import (
     plot_spread,
     relative_error,
 )
+from disol.viz.panels import Scale, draw_panels, name_strips, strip
 from disol.viz.solutions import frame_errors
 
 
@@ -107,3 +112,31 @@ def test_a_long_title_is_no_wider_than_its_picture():
         plot_spread({"a": np.array([0.1, 0.2])}, "rel_l2", title, managed=False),
     ):
         assert figure._suptitle.get_window_extent().width <= figure.bbox.width
+
+
+def seen_by(kind: str, colour: str) -> np.ndarray:
+    """Return a colour in CIELAB as people with a kind of colour blindness see it (Machado et al. 2009, severity 1)."""
+    matrix = {
+        "normal": np.eye(3),
+        "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+        "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    }[kind]
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    linear = ((np.array(to_rgb(colour)) + 0.055) / 1.055) ** 2.4
+    x, y, z = np.cbrt(to_xyz @ np.clip(np.array(matrix) @ linear, 0, 1) / to_xyz.sum(axis=1))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("kind", ["normal", "deuteranopia", "protanopia"])
+def test_any_two_models_have_colours_that_can_be_told_apart(kind):
+    seen = [seen_by(kind, colour) for colour in COLOURS]
+    assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 15
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_colour_bar_of_a_strip_points_beyond_it_for_any_of_its_panels(place):
+    images = np.full((2, 4, 4), 0.5)
+    images[place, 0, 0] = 2.0
+    figure = draw_panels([strip(list(images), np.ones((4, 4), bool), Scale(0.0, 1.0, "magma"))])
+    name_strips(figure, ["|error|"], columns=2, first=0)
+    assert figure.axes[-1]._colorbar.extend == "max"

@@ -34,14 +34,17 @@ def test_the_title_names_the_problem_its_equation_and_the_error():
     case = Case.from_arrays(drawn("poisson"))
     exact = disol.solve_exact(case, device="cpu")
     figure = compare(predicted(exact, factor=1.25), exact)
-    assert figure.get_suptitle() == "poisson   −ΔU = f   24 x 24   relative L2 error 25 %"
-    assert plot_solution(exact, managed=False).get_suptitle() == "poisson   −ΔU = f   24 x 24"
+    assert figure.get_suptitle() == "poisson   −ΔU = f   24 x 24 pixels   relative L2 error 25 %"
+    assert plot_solution(exact, managed=False).get_suptitle() == "poisson   −ΔU = f   24 x 24 pixels"
     assert compare(exact, exact, title="mine").get_suptitle() == "mine   relative L2 error 0 %"
 
 
 def test_the_title_of_a_drawn_case_says_which_one_it_is():
     written = plot_solution(solved("poisson"), managed=False).get_suptitle()
-    assert written == "poisson   −ΔU = f   seed 3, index 0, shift topology   24 x 24"
+    assert written == "poisson   −ΔU = f   seed 3, index 0, shift topology   24 x 24 pixels"
+    true = disol.solve_exact(disol.draw("poisson", seed=3, resolution=24))
+    written = plot_solution(true, managed=False).get_suptitle()
+    assert written == "poisson   −ΔU = f   seed 3, index 0   24 x 24, true boundary"
 
 
 def test_a_field_that_changes_sign_has_white_at_zero():

@@ -36,7 +36,8 @@ def heading(case: Case) -> str:
     """Describe what is solved, in one line."""
     shift = f", shift {case.shift}" if case.shift else ""
     drawn = [] if case.seed is None else [f"seed {case.seed}, index {case.index}{shift}"]
-    return GAP.join([case.problem.name, case.equation, *drawn, f"{case.grid.height} x {case.grid.width}"])
+    where = ", true boundary" if case.conventions.true_boundary else " pixels"
+    return GAP.join([case.problem.name, case.equation, *drawn, f"{case.grid.height} x {case.grid.width}{where}"])
 
 
 def wrap(panels: Sequence[Panel]) -> list[Sequence[Panel]]:

@@ -14,7 +14,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from disol.problems.problem import TRAINED_UNTIL
 from disol.viz.panels import new_figure, write_title
 
-COLOURS = ("#00798c", "#d1495b", "#edae49", "#7b4fa3", "#3a7d44", "#8a5a44", "#5c6b8a", "#c06c9c")
+# People with red-green blindness can tell any two apart, too.
+COLOURS = ("#00798c", "#d1495b", "#edae49", "#7b4fa3", "#6b8e23", "#5a3e1b", "#2b3a67", "#f4a7b9")
 QUIET = "#808890"
 SMALLEST = 1e-7  # float32 patterns cannot agree more closely, and a logarithmic axis has no 0
 MOST_BINS = 40

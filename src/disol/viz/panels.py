@@ -192,6 +192,9 @@ def add_colour_bar(axes: Axes, image: ScalarMappable) -> None:
     colour_bar.ax.tick_params(labelsize=6)
     colour_bar.formatter.set_powerlimits((-2, 3))  # type: ignore[attr-defined]
     colour_bar.ax.yaxis.get_offset_text().set_fontsize(6)
+    colour_bar.ax.yaxis.set_offset_position(
+        "left"
+    )  # its power of ten begins above the bar, and takes no room beside it
 
 
 def draw_panels(
@@ -224,12 +227,17 @@ def draw_panels(
 
 
 def name_strips(figure: Figure, names: Sequence[str], columns: int, first: int) -> None:
-    """Give each row of a picture, from its panel number `first` on, a name and one colour bar."""
+    """Give each row of a picture, from its panel number `first` on, a name and one colour bar.
+
+    The bar has a pointed end where values of any panel lie beyond it.
+    """
     for row, name in enumerate(names):
         axes = figure.axes[row * columns + first : (row + 1) * columns]
         axes[0].set_ylabel(name, fontsize=8)
-        image = next(image for each in axes for image in each.images)
-        bar = figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01)
+        images = [image for each in axes for image in each.images]
+        ends = {image.cmap.colorbar_extend for image in images if image.cmap is not None}
+        beyond = (not ends.isdisjoint({"min", "both"}), not ends.isdisjoint({"max", "both"}))
+        bar = figure.colorbar(images[0], ax=axes, fraction=0.02, pad=0.01, extend=EXTENSIONS[beyond])
         bar.ax.tick_params(labelsize=6)
 
 
