@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import Signature, signature
+from keyword import iskeyword
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -352,6 +353,8 @@ def read_expression(text: str) -> Expression:
         raise DisolError(
             f"An expression has 1 to {LONGEST} characters, got {len(written)}. Write a formula in x and y."
         )
+    if written.isidentifier() and not iskeyword(written) and written not in ("x", "y", *CONSTANTS, *FUNCTIONS):
+        raise DisolError(f"There is no field {written!r}. Use {', '.join(NAMED_FIELDS)}, or a formula in x and y.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # dubious syntax is refused below

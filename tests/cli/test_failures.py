@@ -174,3 +174,36 @@ def test_a_damaged_picture_is_one_line_though_its_decoder_speaks_by_itself(capfd
     printed = capfd.readouterr().err
     assert printed.startswith("error: Cannot read a.tif as a picture: ")
     assert len(printed.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["draw", "poisson", "--alpha", "0,8"], "got '0,8'"),
+        (["draw", "poisson", "--alpha=0,8"], "got '0,8'"),
+        (["generate", "poisson", "--cases", "1e3", "--out", "a.h5"], "got '1e3'"),
+        (["solve", "star"], "Give it with its option, as --help lists them, and quote texts with spaces."),
+        (["solve", "--source", "gausian"], "There is no field 'gausian'. Use zero, constant, ramp,"),
+        (
+            ["solve", "--geometry", "parts"],
+            "Or give random:SEED, or a file that ends in .json, .geojson (polygons), and .png",
+        ),
+        (["solve", "--out", "file.txt"], "file.txt is a file, not a folder. Choose another --out."),
+        (["rank", "star", "--out", "file.txt/a"], "file.txt is a file, not a folder. Choose another --out."),
+    ],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+)
+def test_a_mistake_is_told_with_what_to_do(arguments, told, command):
+    Path("parts").mkdir()
+    Path("file.txt").touch()
+    result = command(*arguments)
+    assert result.returncode == 2
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_folder_without_permission_is_told_before_anything_is_solved(command, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    result = command("solve", "--out", "solved")
+    assert result.stderr.startswith("error: Cannot write into")
+    assert not Path("solved").exists()

@@ -32,7 +32,7 @@ def total(out: str, what: str, where: str) -> list[float]:
 def test_a_wall_between_two_temperatures_has_those_between_and_no_prediction(solve, wall):
     done = solve("--geometry", wall, "--dirichlet", "left=20,right=80 + 0*y", "--conductivity", "45", "--out", "w")
     assert done.returncode == 0, done.stderr
-    assert "not predicted: Networks know supports at zero" in done.stdout
+    assert "not predicted: Networks and cases on pixels take supports at zero" in done.stdout
     assert "1 unit of the grid is 333.333 of the drawing" in done.stdout
     field, domain = arrays("w")["field"][0], arrays("w")["domain"]
     rows, columns = np.nonzero(domain)

@@ -76,7 +76,7 @@ def test_models_are_chosen_by_label_or_name(tmp_path):
     assert config.chosen_labels([]) == ("disol", "unet", "wide")
     assert config.chosen_labels(["unet"]) == ("unet", "wide")
     assert config.chosen_labels("wide") == ("wide",)
-    with pytest.raises(DisolError, match="only names models of the comparison, disol, unet, wide, got 'fno'"):
+    with pytest.raises(DisolError, match="only must name models of the comparison, disol, unet, wide, got 'fno'"):
         config.chosen_labels(["fno"])
 
 

@@ -64,7 +64,7 @@ def test_data_follow_the_conventions_of_training_unless_others_are_given(model):
     stated = {**terms, "dirichlet": {"outer": 0}}  # parts of a true boundary, which pixels can show
     found = model.verify(**stated, conventions="physical")
     assert np.array_equal(found.prediction.field, model.predict(disol.Case.from_arrays("poisson", **stated)).field)
-    with pytest.raises(disol.DisolError, match="Networks know supports at zero"):
+    with pytest.raises(disol.DisolError, match="Networks and cases on pixels take supports at zero"):
         model.predict(**{**terms, "dirichlet": {"outer": 20}}, conventions="physical")
     with pytest.raises(disol.DisolError, match="conventions 'paper', not 'physical'"):
         model.predict(disol.draw("poisson", conventions="paper"), conventions="physical")

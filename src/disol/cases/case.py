@@ -358,8 +358,8 @@ class Case:
             raise DisolError(f"Neither networks nor pixels take a case's own {names}. Use disol.solve_exact.")
         if not all(each.is_plain for each in self.stated):
             raise DisolError(
-                "Networks know supports at zero and constant forces, and no values, fluxes or convection on parts of "
-                "the boundary; nor do pixels. Use disol.solve_exact."
+                "Networks and cases on pixels take supports at zero and constant forces only: no values, fluxes or "
+                "convection on parts of the boundary. Use disol.solve_exact."
             )
         if self.problem.has_plane and self.conventions.plane not in (PHYSICAL.plane, rules.plane):
             raise DisolError(f"On pixels, {rules.name} conventions mean plane {rules.plane}. Use disol.solve_exact.")

@@ -21,6 +21,7 @@ from disol.geometry.curve import Geometry, eroded, fill, largest_part, parts
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NamedLoops, is_ranges, name_curves, name_loops, read_ranges
 from disol.geometry.named_parts import split_parts
+from disol.geometry.shapes import require_shape
 from disol.grid import Grid
 from disol.problems.coefficients import read_number
 from disol.problems.conventions import Conventions
@@ -37,6 +38,7 @@ SMALL = 0.6  # extent of an outline in the unit square below which fitting would
 NUMBERS = ("size", "plane", "time_step")  # for cases on a true boundary
 OUTLINE_ENDINGS = (".json", ".geojson")
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+ENDINGS = f"{', '.join(OUTLINE_ENDINGS)} (polygons), and {', '.join(PICTURE_ENDINGS)} (pictures)"
 
 
 def read_case(
@@ -290,16 +292,14 @@ def _find_geometry(
             return replace(case, notes=(*case.notes, note))
         return case
     if ending and re.fullmatch(r"\.[a-z][a-z0-9]*", ending):
-        raise DisolError(
-            f"Cannot read {geometry}: geometries are read from {', '.join(OUTLINE_ENDINGS)} (polygons), and "
-            f"{', '.join(PICTURE_ENDINGS)} (pictures). Convert it."
-        )
+        raise DisolError(f"Cannot read {geometry}: geometries are read from {ENDINGS}. Convert it.")
     if kind == "random":
         number, *factors = rest.split("+")
         if not re.fullmatch("[0-9]{1,20}", number) or any(factor.startswith("shape:") for factor in factors):
             raise DisolError(f"A random geometry is written like random:7 or random:7+all, got {geometry!r}.")
         drawn_seed, shift = int(number), ",".join(factors) or None
     else:
+        require_shape(geometry.partition("+")[0], f" Or give random:SEED, or a file that ends in {ENDINGS}.")
         drawn_seed, shift = SEED if seed is None else seed, f"shape:{geometry}"
     case = Case.draw(problem, drawn_seed, resolution=side, shift=shift, conventions=conventions)
     return replace(case, origin={"terms": f"drawn, seed {drawn_seed}"})

@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -75,7 +76,7 @@ def main() -> None:
     except UsageError as error:
         message = getattr(error, "format_message", error.__str__)()  # a usage error names its option only there
         if message:  # else it has been shown already
-            tell(message, "error")
+            tell(f"{message}{explain_usage(error, sys.argv[1:])}", "error")
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:  # the reader has stopped, as `head` does
@@ -96,6 +97,20 @@ def main() -> None:
         finish_gpu_work()
         typer.echo(f"interrupted{how_to_continue(sys.argv[1:])}", err=True)
     sys.exit(128 + received[0] if received and code == INTERRUPTED else code)
+
+
+def explain_usage(error: Exception, arguments: Sequence[str]) -> str:
+    """Return what a usage error leaves out: the value that was given, or what to do with a word too many."""
+    if "unexpected extra argument" in str(error):
+        return ". Give it with its option, as --help lists them, and quote texts with spaces."
+    names = getattr(getattr(error, "param", None), "opts", ())
+    given = [after for word, after in pairwise(arguments) if word in names]
+    given += [value for name, _, value in (word.partition("=") for word in arguments) if name in names and value]
+    return (
+        f", got {given[-1]!r}"
+        if given and isinstance(error, typer.BadParameter) and given[-1] not in str(error)
+        else ""
+    )
 
 
 def how_to_continue(arguments: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Where `disol solve` writes: folders and files, checked before anything is solved."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,13 +37,24 @@ def check_targets(save: list[Path], case: "Case", folder: Path) -> None:
             raise DisolError(f"The files of {path} go into {folder}, which is --out. Choose another --save.")
 
 
+def require_writable(folder: Path) -> None:
+    """Require a folder that exists or can be made, before anything is solved."""
+    nearest = next(each for each in (folder, *folder.absolute().parents) if os.path.exists(each))
+    if not nearest.is_dir():
+        raise DisolError(f"{nearest} is a file, not a folder. Choose another --out.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise DisolError(f"Cannot write into {nearest}. Choose another --out, or ask for permission to write there.")
+
+
 def choose_folder(out: Path | None, overwrite: bool) -> Path:
     """Return a folder that holds no solution yet: the one asked for, or the first of solution, solution-2, ..."""
     if out is None:
         number = 1
         while (folder := DEFAULT_FOLDER if number == 1 else Path(f"{DEFAULT_FOLDER}-{number}")).exists():
             number += 1
+        require_writable(folder)
         return folder
+    require_writable(out)
     if not overwrite and any((out / name).exists() for name in WRITTEN):
         raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
     return out

@@ -10,6 +10,7 @@ import typer
 
 from disol._devices import check_device
 from disol.cli.app import DeviceName, print_table, tell
+from disol.cli.files import require_writable
 from disol.cli.given import GIVEN, join_texts, taking_what_is_given_to
 from disol.cli.models import from_here
 from disol.cli.solve import DEFAULT_PROBLEM, silenced_decoders, solve
@@ -74,6 +75,7 @@ def rank(
     **given: Any,
 ) -> None:
     """Solve many geometries exactly, rank them, and write the ranking."""
+    require_writable(out)
     if not overwrite and any((out / name).exists() for name in FILES):
         raise DisolError(f"{out} holds a ranking already. Choose another --out, or give --overwrite.")
     check_device(device)

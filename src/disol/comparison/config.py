@@ -154,7 +154,7 @@ class ComparisonConfig:
         for each in wanted:
             if each not in known:
                 labels = ", ".join(entry.label for entry in self.models)
-                raise DisolError(f"only names models of the comparison, {labels}, got {shown(each)}.")
+                raise DisolError(f"only must name models of the comparison, {labels}, got {shown(each)}.")
         return tuple(entry.label for entry in self.models if not wanted or {entry.label, entry.name} & set(wanted))
 
 

@@ -183,8 +183,8 @@ def _explain(config: ComparisonConfig) -> Iterator[str]:
     yield (
         f"**Validation curves** are of `{OVER_GRID}`; numbers are medians over seeds. The *final fall* is the share by "
         f"which the best loss fell in the last {LAST_SHARE:.0%} of the epochs; below {STILL_FALLING:.0%} a curve "
-        "counts as flattened. A learning rate that ends at zero flattens every curve, so the final fall shows what the end of "
-        "the schedule gained, not what more epochs would gain."
+        "counts as flattened. A learning rate that ends at zero flattens every curve, so the final fall shows what the "
+        "end of the schedule gained, not what more epochs would gain."
     )
     yield (
         f"**More numbers** are in `{NUMBERS}`: `rel_l1`, the spread, median and 95th percentile of every error over "

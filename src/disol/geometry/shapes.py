@@ -60,9 +60,16 @@ HOLES: dict[str, tuple[Polygon, ...]] = {
 }
 
 
+def require_shape(name: str, others: str = "") -> None:
+    """Require the name of a shape; the error ends with what else may be given."""
+    if name.lower() not in OUTLINES:
+        raise DisolError(
+            f"Unknown shape {name!r}. The shapes are {', '.join(OUTLINES)}; add '+hole' for its hole.{others}"
+        )
+
+
 def named_shape(name: str, with_hole: bool = False) -> Geometry:
     """Return the shape with a name, with its hole if asked."""
+    require_shape(name)
     key = name.lower()
-    if key not in OUTLINES:
-        raise DisolError(f"Unknown shape {name!r}. The shapes are {', '.join(OUTLINES)}; add '+hole' for its hole.")
     return Geometry(Curve(OUTLINES[key]), tuple(map(Curve, HOLES[key])) if with_hole else ())
