@@ -302,7 +302,7 @@ def test_models_are_listed_with_what_comes_trained_and_how_wrong_it_is(command):
         (line,) = (line.split() for line in lines if line.startswith(f"{name} "))
         told = [f"{headline(errors[kind]):.1%}" if kind in errors else "-" for kind in kinds]
         assert line[-len(kinds) :] == told
-    assert "Mean rel_l2 by kind of test cases; of heat over 2, 8, 14, 20 s." in lines
+    assert "Mean rel_l2 of patterns by kind of test cases; of heat over 2, 8, 14, 20 s." in lines
 
 
 def test_a_shipped_model_is_measured_and_exported_by_its_name(command, tmp_path):

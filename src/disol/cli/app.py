@@ -36,7 +36,7 @@ PixelConventionsName = Annotated[
     str, typer.Option(help="paper or published: networks learn pixels, so files hold no physical cases.")
 ]
 DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
-Resolution = Annotated[int | None, typer.Option(help="Pixels along a side.")]
+Resolution = Annotated[int | None, typer.Option(help="Pixels along a side; the problem's own unless given.")]
 Seed = Annotated[int, typer.Option(help="Seed of the sequence of cases.")]
 
 # Some versions of typer bring their own copy of click; this is the base of all usage errors in either.

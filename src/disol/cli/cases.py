@@ -32,10 +32,16 @@ def problems() -> None:
 
     from disol.problems import PROBLEMS
 
-    table = Table(Column("problem", no_wrap=True), "equation", "grid", "inputs", "outputs", box=None, pad_edge=False)
+    named = [Column(heading, no_wrap=True) for heading in ("problem", "equation", "grid")]
+    table = Table(*named, "inputs", "outputs", box=None, pad_edge=False)
     for problem in PROBLEMS.values():
-        grid = f"{problem.resolution} x {problem.resolution}"
-        table.add_row(problem.name, problem.equation, grid, ", ".join(problem.channels), ", ".join(problem.fields))
+        table.add_row(
+            problem.name,
+            problem.equation,
+            f"{problem.resolution}²",
+            ", ".join(problem.channels),
+            ", ".join(problem.fields),
+        )
     print_table(table)
 
 

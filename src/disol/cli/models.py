@@ -215,7 +215,8 @@ def compare(
         overrides=settings or (),
         tell=tell,
     )
-    print_table(found.table())
+    if found.records:
+        print_table(found.table())
     tell(found)
     for name, reason in found.failures.items():
         tell(f"{name} failed: {reason}", "error")
@@ -271,7 +272,7 @@ def models() -> None:
         for test in own.values()
         if (times := headline_times(test))
     }
-    typer.echo(f"Mean rel_l2 by kind of test cases{''.join(sorted(over))}.\n")
+    typer.echo(f"Mean rel_l2 of patterns by kind of test cases{''.join(sorted(over))}.\n")
 
     headings = [right(problem.replace("-", "-\n")) for problem in PROBLEMS]
     table = Table(Column("parameters of", no_wrap=True), *headings, box=None, pad_edge=False)

@@ -70,7 +70,7 @@ def rank(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the ranking in --out.")] = False,
     *,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the terms drawn for a named shape.", rich_help_panel=GIVEN)
+        int | None, typer.Option(help="Seed of the terms drawn for a named shape; default: 1.", rich_help_panel=GIVEN)
     ] = None,
     **given: Any,
 ) -> None:

@@ -150,7 +150,7 @@ def solve(
     body_force: Annotated[str | None, _number("Elasticity: force per area, as in 0,9.81 or 0,9.81*x.")] = None,
     time_step: Annotated[str | None, _number("Heat: seconds between two steps; 2 unless given.")] = None,
     plane: Annotated[
-        str | None, typer.Option(help="Elasticity: plane strain or stress.", rich_help_panel=GIVEN)
+        str | None, typer.Option(help="Elasticity: plane strain (default) or stress.", rich_help_panel=GIVEN)
     ] = None,
     size: Annotated[
         str | None, _number("Height of the grid in your unit of length, unless an outline keeps its own coordinates.")
@@ -165,14 +165,14 @@ def solve(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the terms drawn for a named shape.", rich_help_panel=GIVEN)
+        int | None, typer.Option(help="Seed of the terms drawn for a named shape; default: 1.", rich_help_panel=GIVEN)
     ] = None,
     models: Annotated[
         list[str] | None,
         typer.Option(
             "--model",
-            help="The folder of a run or the name of a shipped model; default: the problem's own. If a run holds a "
-            "network of your own, give package.module:Name as a second --model.",
+            help="The folder of a run or the name of a shipped model (`disol models`); default: the problem's own. "
+            "If a run holds a network of your own, give package.module:Name as a second --model.",
         ),
     ] = None,
     resolution: Annotated[
