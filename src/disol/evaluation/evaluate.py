@@ -24,7 +24,7 @@ from disol.evaluation.results import Evaluation, FileEvaluation
 from disol.models.pretrained import find_folder
 from disol.problems import Problem
 from disol.problems.table import find_problem
-from disol.training.run import digest_cases, read_described_files
+from disol.training.run import digest_cases, read_described_files, read_digest
 
 if TYPE_CHECKING:
     from disol.models import Checkpoint
@@ -150,11 +150,12 @@ def find_seen_cases(metrics: Mapping[str, Any], settings: StoreSettings, digest:
 
     digest   of the cases of a file, if they were not drawn
     """
-    run = metrics.get("run")
+    told = metrics.get("run")
+    run = told if isinstance(told, dict) else {}
     stored = {name: value for name, value in asdict(settings).items() if name != "package_version"}
     found, is_training_file = [], False
-    for trained, trained_digest in read_described_files(run if isinstance(run, dict) else {}):
-        if not settings.is_drawn and (digest is None or digest != trained_digest):
+    for number, trained in enumerate(read_described_files(run)):
+        if not settings.is_drawn and (digest is None or digest != read_digest(run, number)):
             continue
         free = {name: trained.get(name) for name in FREE_SETTINGS}
         if isinstance(free["num_cases"], int) and {**json.loads(json.dumps(stored)), **free} == trained:

@@ -285,13 +285,18 @@ def digest_files(files: Iterable[CaseFile]) -> dict[str, str]:
     return {f"{_RUN_CASES}{_mark(number)}": file.digest for number, file in enumerate(files)}
 
 
-def read_described_files(run: Mapping[str, Any]) -> list[tuple[dict[str, Any], Any]]:
-    """Return what `describe_files` and `digest_files` said of each file, from what a checkpoint records of its run."""
+def read_described_files(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what `describe_files` said of each file, from all that a checkpoint records of its run."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in run.items():
         if match := re.fullmatch(rf"{_RUN_DATA}(\d*)\.(\w+)", key):
             found.setdefault(match[1], {})[match[2]] = value
-    return [(settings, run.get(f"{_RUN_CASES}{mark}")) for mark, settings in found.items()]
+    return list(found.values())
+
+
+def read_digest(run: Mapping[str, Any], number: int) -> Any:
+    """Return the digest of the cases of one of these files, counted from 0."""
+    return run.get(f"{_RUN_CASES}{_mark(number)}")
 
 
 def _mark(number: int) -> str:
