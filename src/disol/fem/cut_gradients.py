@@ -98,20 +98,12 @@ def material_gradient(system: CutSystem, sensitivity: Sensitivity) -> Material:
                 + np.einsum("...aip,...i,...p->...a", upwind_test, load[:, :, 0], samples, optimize=True)
             )
     gradient = Material(law, velocity, upwind, reaction, density, np.zeros(size), source)
-    for number, component, at in _pieces(system):
+    for number, component, pieces in system.boundary.where:
         condition = system.boundary.conditions[number]
         if isinstance(condition, Dirichlet):
+            at = BoundaryPoints.on(system.cells, pieces)
             _add_nitsche(gradient, system, sensitivity, condition, component, at)
     return gradient
-
-
-def _pieces(system: CutSystem) -> Iterator[tuple[int, int, BoundaryPoints]]:
-    """Yield the number, the component and the points of each condition that holds somewhere."""
-    for number, condition in enumerate(system.boundary.conditions):
-        for component in system.boundary.chosen(condition):
-            at = system.boundary.points_of(condition, component)
-            if len(at.element):
-                yield number, component, at
 
 
 def _add_nitsche(
@@ -171,8 +163,8 @@ class ValueGradient:
 def boundary_gradients(system: CutSystem, sensitivity: Sensitivity) -> Iterator[ValueGradient]:
     """Yield dJ with respect to the values, fluxes, Robin coefficients and outside values of all conditions."""
     count = system.form.components
-    for number, component, at in _pieces(system):
-        condition = system.boundary.conditions[number]
+    for number, component, pieces in system.boundary.where:
+        condition, at = system.boundary.conditions[number], BoundaryPoints.on(system.cells, pieces)
         tested = _tested(sensitivity.load, component, at)
         if isinstance(condition, Neumann):
             found = {"flux": tested}

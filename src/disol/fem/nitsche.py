@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 
 from disol import _checks as checks
 from disol.errors import DisolError, PlacedError
-from disol.fem.cut_forms import Elements, Form, Locals, corner_functions
+from disol.fem.cut_forms import Elements, Form, Locals, corner_functions, on_elements
 from disol.geometry.cell_components import OFFSETS
 from disol.geometry.cut_cells import CutCells
 from disol.geometry.pieces import add_up
@@ -167,39 +167,37 @@ class Boundary:
         found = {kind: np.full((count, len(pieces.loop)), -1) for kind in kinds}
         for number, condition in enumerate(self.conditions):
             on_arc = condition.arc.covers(pieces.loop, pieces.place)
-            for component in self.chosen(condition):
+            chosen = range(count) if condition.components is None else condition.components
+            if not chosen or not set(chosen) <= set(range(count)):
+                raise DisolError(f"Components of a condition are among 0 to {count - 1}, got {chosen}.")
+            for component in chosen:
                 found[type(condition)][component, on_arc] = number
         for kind in (Neumann, Robin):
             found[kind][found[Dirichlet] >= 0] = -1
         return found
 
-    def chosen(self, condition: Condition) -> tuple[int, ...]:
-        """Return the components that a condition applies to."""
-        count = self.form.components
-        chosen = tuple(range(count)) if condition.components is None else condition.components
-        if not chosen or not set(chosen) <= set(range(count)):
-            raise DisolError(f"Components of a condition are among 0 to {count - 1}, got {chosen}.")
-        return chosen
-
-    def points_of(self, condition: Condition, component: int) -> BoundaryPoints:
-        """Return the points where a condition holds for a component."""
-        return BoundaryPoints.on(self.cells, self.pieces_of(condition, component))
-
-    def pieces_of(self, condition: Condition, component: int) -> Int[np.ndarray, " some"]:
-        """Return the pieces where a condition holds for a component."""
-        number = next(number for number, each in enumerate(self.conditions) if each is condition)
-        return np.flatnonzero(self.kinds[type(condition)][component] == number)
+    @cached_property
+    def where(self) -> list[tuple[int, int, Int[np.ndarray, " _"]]]:
+        """Where conditions hold: the number of each, a component, and the pieces, of which there is at least one."""
+        return [
+            (number, component, pieces)
+            for number, condition in enumerate(self.conditions)
+            for component, numbers in enumerate(self.kinds[type(condition)])
+            if len(pieces := np.flatnonzero(numbers == number))
+        ]
 
     def flux(self, at: BoundaryPoints) -> Float[np.ndarray, "piece 3 component 4 component"]:
         """t_c(N_j e_d) = n_a C_cadb ∂_b N_j at points, [c, j, d]."""
-        law = Elements.of(self.cells, self.form, at.element).law
+        law = on_elements(self.cells, "law", self.form.law, at.element, axes=4)
         along_normal = np.einsum("...a,...cadb->...cdb", at.normal, law)
         return np.einsum("pcdb,pqbj->pqcjd", along_normal, at.slopes)
 
     def inflow(self, at: BoundaryPoints) -> Float[np.ndarray, " piece"]:
         """max(−v·n, 0) of each piece."""
-        velocity = Elements.of(self.cells, self.form, at.element).velocity
-        return np.zeros(len(at.element)) if velocity is None else np.maximum(-(velocity * at.normal).sum(axis=1), 0.0)
+        if self.form.velocity is None:
+            return np.zeros(len(at.element))
+        velocity = on_elements(self.cells, "velocity", self.form.velocity, at.element, axes=1)
+        return np.maximum(-(velocity * at.normal).sum(axis=1), 0.0)
 
     @cached_property
     def penalty(self) -> Float[np.ndarray, " element"]:
@@ -254,11 +252,9 @@ class Boundary:
 
     def add_to(self, matrices: Locals, loads: Float[np.ndarray, "element 4 component"]) -> None:
         """Add the terms of all conditions to the matrices and loads of elements, in place."""
-        for condition in self.conditions:
-            for component in self.chosen(condition):
-                at = self.points_of(condition, component)
-                if len(at.element):
-                    self._add(condition, component, at, matrices, loads)
+        for number, component, pieces in self.where:
+            at = BoundaryPoints.on(self.cells, pieces)
+            self._add(self.conditions[number], component, at, matrices, loads)
 
     def _add(
         self,

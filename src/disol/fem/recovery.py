@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from disol.fem.cut_forms import Elements, corner_functions, element_matrices, groups, source_load
+from disol.fem.cut_forms import corner_functions, element_matrices, on_elements, source_load
 from disol.fem.cut_system import CutField, CutSystem
 from disol.fem.nitsche import BoundaryPoints, Condition, Dirichlet, Neumann, Robin
 from disol.geometry.cut_cells import CutCells
@@ -53,11 +53,8 @@ def stress_at_centres(system: CutSystem, field: CutField) -> Float[np.ndarray, "
     cells = system.cells
     _, slopes = corner_functions(np.full(2, 0.5))
     gradients = np.einsum("bi,eid->edb", slopes / cells.grid.h, field.values[cells.nodes])
-    laws = [Elements.of(cells, system.form, which).law for which in groups(cells)]
-    parts = [
-        np.einsum("...cadb,...db->...ca", law, gradients[which]) for law, which in zip(laws, groups(cells), strict=True)
-    ]
-    return np.concatenate(parts)
+    law = on_elements(cells, "law", system.form.law, slice(None), axes=4)
+    return np.einsum("...cadb,...db->...ca", law, gradients)
 
 
 def pixel_gradients(field: CutField) -> Float[np.ndarray, "component 2 height width"]:
@@ -136,10 +133,10 @@ def total_flux(
     arcs   integrate over these arcs only; they must not overlap
     """
     boundary, total = system.boundary, np.zeros(system.form.components)
-    for component in boundary.chosen(condition):
-        which = boundary.pieces_of(condition, component)
-        for at in _points_on(system.cells, which, arcs):
-            total[component] += (at.weight * _density(system, field, condition, component, at)).sum()
+    for number, component, pieces in boundary.where:
+        if boundary.conditions[number] is condition:
+            for at in _points_on(system.cells, pieces, arcs):
+                total[component] += (at.weight * _density(system, field, condition, component, at)).sum()
     return total
 
 
@@ -149,12 +146,12 @@ def work(system: CutSystem, field: CutField) -> float:
     plain = replace(system.form, upwind=False)
     loads = source_load(system.cells, plain, system.sources)
     total = float((loads * field.values[system.cells.nodes]).sum())
-    for condition in boundary.conditions:
+    for number, component, pieces in boundary.where:
+        condition = boundary.conditions[number]
         if isinstance(condition, Neumann):
-            for component in boundary.chosen(condition):
-                at = boundary.points_of(condition, component)
-                flux = at.evaluate("flux", condition.flux, component, count)
-                total += float((at.weight * flux * _here(system, field, component, at)).sum())
+            at = BoundaryPoints.on(system.cells, pieces)
+            flux = at.evaluate("flux", condition.flux, component, count)
+            total += float((at.weight * flux * _here(system, field, component, at)).sum())
     return total
 
 
@@ -170,8 +167,7 @@ def _points_on(
 ) -> Iterator[BoundaryPoints]:
     """Yield points on some pieces, or on the parts of them that lie on each of some arcs."""
     if arcs is None:
-        if len(which):
-            yield BoundaryPoints.on(cells, which)
+        yield BoundaryPoints.on(cells, which)
         return
     pieces = cells.pieces
     lengths = np.array([loop.arc_lengths[-1] for loop in cells.region.loops])
