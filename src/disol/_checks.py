@@ -41,6 +41,11 @@ def real_numbers(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
+def doubles(name: str, value: object) -> Float[np.ndarray, "..."]:
+    """Read an array of finite numbers in double precision."""
+    return as_float(name, real_numbers(name, value))
+
+
 def require_pixels(name: str, array: Shaped[Array, "..."], shape: tuple[int, ...] | None) -> None:
     """Require one value per pixel of a grid: that of the domain, once it is known."""
     if shape is None and (array.ndim != 2 or 0 in array.shape):
@@ -133,9 +138,10 @@ def whole_number(name: str, value: object) -> int:
 
 def count(name: str, value: object) -> int:
     """Read a positive integer."""
-    if whole_number(name, value) == 0:
+    read = whole_number(name, value)
+    if read == 0:
         raise DisolError(f"{name} must be at least 1, got 0.")
-    return whole_number(name, value)
+    return read
 
 
 def is_number(value: object) -> bool:
@@ -155,23 +161,26 @@ def number(name: str, value: Any) -> float:
 
 def positive_number(name: str, value: object) -> float:
     """Read a finite number above 0."""
-    if number(name, value) <= 0:
+    read = number(name, value)
+    if read <= 0:
         raise DisolError(f"{name} must be positive, got {value}.")
-    return number(name, value)
+    return read
 
 
 def steps_per_frame(name: str, value: object) -> int:
     """Read a number of time steps per 2 s, which is limited since all steps up to 20 s are kept."""
-    if count(name, value) > 1000:
+    read = count(name, value)
+    if read > 1000:
         raise DisolError(f"{name} must be at most 1000, got {shown(value)}.")
-    return count(name, value)
+    return read
 
 
 def poisson_ratio(name: str, value: object) -> float:
     """Read a Poisson's ratio that a stable, compressible solid can have."""
-    if not -1 < number(name, value) < 0.5:
+    read = number(name, value)
+    if not -1 < read < 0.5:
         raise DisolError(f"{name} must lie in (-1, 0.5), got {value}. Steel has 0.3.")
-    return number(name, value)
+    return read
 
 
 def is_pair(value: Any) -> bool:

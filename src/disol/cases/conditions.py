@@ -165,7 +165,7 @@ class PixelValues:
 def read_values(problem: Problem, term: Term, marked: Mask, values: Any, domain: Mask) -> Stated:
     """Read the pixel values at which the outer sides of a support's marked pixels are held."""
     name = term.name + VALUES
-    array = checks.as_float(name, checks.real_numbers(name, values))
+    array = checks.doubles(name, values)
     checks.require_pixels(name, array, domain.shape)
     known = array[(..., *nearest(marked))]
     components = components_of(problem, term)

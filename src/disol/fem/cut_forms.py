@@ -117,7 +117,7 @@ class Form:
         for name in ("law", "velocity", "reaction", "density"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, checks.as_float(name, checks.real_numbers(name, value)))
+                object.__setattr__(self, name, checks.doubles(name, value))
         if self.velocity is not None and self.components > 1:
             raise DisolError("A velocity carries one component, but u has several. Leave it out.")
 
@@ -285,7 +285,7 @@ def source_samples(cells: CutCells, source: ComponentSource) -> Float[np.ndarray
     if source is None:
         return np.zeros((len(cells.corner), 9))
     if not callable(source):
-        checked = checks.as_float("source", checks.real_numbers("source", source))
+        checked = checks.doubles("source", source)
         values = on_elements(cells, "source", checked, slice(None))
         return np.broadcast_to(values[:, None], (len(cells.corner), 9))
     fine = Grid(2 * cells.grid.height + 1, 2 * cells.grid.width + 1)

@@ -106,7 +106,7 @@ class Region:
     @classmethod
     def from_polygons(cls, polygons: Sequence[Any]) -> "Region":
         """Convert polygons [point, 2] in any order and direction; one inside an odd number of others is a hole."""
-        loops = [checks.as_float("A polygon", checks.real_numbers("A polygon", points)) for points in polygons]
+        loops = [checks.doubles("A polygon", points) for points in polygons]
         for points in loops:
             if points.ndim != 2 or points.shape[1] != 2:
                 raise DisolError(f"A polygon must be an array [point, 2], got shape {points.shape}.")

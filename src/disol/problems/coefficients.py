@@ -42,7 +42,7 @@ class Coefficient:
         if callable(value):
             self.on(name, value, domain)
             return value
-        array = checks.as_float(name, checks.real_numbers(name, value))
+        array = checks.doubles(name, value)
         if array.shape in self.axes:
             self._require_range(name, array)
             return array

@@ -50,7 +50,7 @@ def solve_adjoint(solution: Solution, d_field: ArrayLike, of: Collection[str] | 
         raise DisolError(
             f'Gradients are for one case on its true boundary, got {case}. Solve one with conventions="physical".'
         )
-    array = checks.as_float("d_field", checks.real_numbers("d_field", d_field))
+    array = checks.doubles("d_field", d_field)
     if array.shape != solution.field.shape:
         raise DisolError(
             f"d_field must have the shape of the field, {list(solution.field.shape)}, got {list(array.shape)}."

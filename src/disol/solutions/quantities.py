@@ -30,7 +30,7 @@ Tensors = Float[np.ndarray, "*frames 3 height width"]  # xx, yy, xy
 
 def read_points(case: Case, points: Any) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, " point"]]:
     """Read points [point, 2] in the coordinates of a case; return x and y on its grid."""
-    read = checks.as_float("points", checks.real_numbers("points", points))
+    read = checks.doubles("points", points)
     if read.ndim != 2 or read.shape[1] != 2:
         raise DisolError(f"points must be an array [point, 2] of x and y, got shape {list(read.shape)}.")
     x, y = case.to_grid(read).T
