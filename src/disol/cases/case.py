@@ -331,17 +331,26 @@ class Case:
         """Map points from the coordinates of the grid to those of the drawing."""
         return self.frame.to_drawing(points)
 
-    def coefficient_values(self) -> dict[str, Float[np.ndarray, "..."]]:
-        """Return its coefficients as arrays whose last axes are pixels; constant coefficients have no pixel axes."""
+    def coefficient_values(self, refinement: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
+        """Return its coefficients as arrays whose last axes are pixels; constant coefficients have no pixel axes.
+
+        refinement   of the grid: pixels along a side of each pixel of the case
+        """
         if self.members:
-            each = [case.coefficient_values() for case in self.members]
+            each = [case.coefficient_values(refinement) for case in self.members]
             names = dict.fromkeys(name for own in each for name in own)
             for name in names:
                 if len({own[name].shape if name in own else None for own in each}) > 1:
                     raise DisolError(f"Not all cases of this batch have {name} of one shape. Take them one by one.")
             return {name: np.stack([own[name] for own in each]) for name in names}
+        finer = None
+        if refinement > 1 and any(map(callable, self.coefficients.values())):
+            finer = self.region.mask(Grid(refinement * self.grid.height, refinement * self.grid.width))
         kinds = self.problem.coefficients
-        return {name: kinds[name].on(name, value, self.domain) for name, value in self.coefficients.items()}
+        return {
+            name: kinds[name].on(name, value, self.domain, refinement, finer)
+            for name, value in self.coefficients.items()
+        }
 
     def on_pixels(self, conventions: str | Conventions = "paper") -> "Case":
         """Return the case with the same masks and fields on pixels, which is how networks know it.

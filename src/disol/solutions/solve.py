@@ -281,7 +281,7 @@ def solve_true(case: Case, keep_factors: bool = False) -> Solution:
     """Solve on true boundaries, the cases of a batch on all cores; warn if solutions are less accurate than usual."""
     cautions: dict[str, list[int]] = {}
     for number, own in enumerate(case if case.is_batch else (case,), start=case._first):
-        for caution in own.problem.cautions(own.domain, true_boundary.coefficients(own)):
+        for caution in own.problem.cautions(own.domain, own.coefficient_values()):
             cautions.setdefault(caution, []).append(number)
     for caution, (first, *others) in cautions.items():
         also = f" and {len(others)} more" if others else ""

@@ -29,24 +29,12 @@ from disol.solutions.solution import Solution
 
 def cut_system(case: Case, refinement: int = 1, cells: CutCells | None = None) -> CutSystem:
     """Discretise one case on the grid of its pixels, or on one `refinement` times as fine; reuse `cells` if given."""
-    region = case.region
-    height, width = case.grid.pixels
-    grid = Grid(refinement * height, refinement * width)
-    known, length = coefficients(case, refinement), case.frame.length
+    region = case.region  # refuses a batch
+    grid = Grid(refinement * case.grid.height, refinement * case.grid.width)
+    known, length = case.coefficient_values(refinement), case.frame.length
     sources = [times(length**2, _on_grid(source, grid)) for source in case.problem.sources(case.terms, known)]
     form = case.problem.form(case.conventions, known).on_length(length)
     return discretise(region, grid, form, conditions(case), sources, cells)
-
-
-def coefficients(case: Case, refinement: int = 1) -> dict[str, Float[np.ndarray, "..."]]:
-    """Put varying coefficients on the grid of a case, or on a finer one; constant ones have no pixel axes."""
-    finer = None
-    if refinement > 1 and any(map(callable, case.coefficients.values())):
-        finer = case.region.mask(Grid(*(refinement * side for side in case.grid.pixels)))
-    kinds = case.problem.coefficients
-    return {
-        name: kinds[name].on(name, value, case.domain, refinement, finer) for name, value in case.coefficients.items()
-    }
 
 
 def conditions(case: Case) -> list[Condition]:
