@@ -5,7 +5,7 @@
 Lengths inside an element are in pixels, so that ∇N carries 1/h and areas h². Coefficients are constant on a pixel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -252,9 +252,10 @@ def upwind_time(
     return 0.5 * h * ratio / np.where(speed > 0, speed, 1.0)
 
 
-def groups(cells: CutCells) -> tuple[slice, slice]:
-    """Return the elements that are cut, and those that are whole."""
-    return slice(0, cells.num_cut), slice(cells.num_cut, None)
+def groups(cells: CutCells, form: Form) -> Iterator[tuple[slice, Elements]]:
+    """Yield the elements that are cut, and those that are whole."""
+    for which in (slice(0, cells.num_cut), slice(cells.num_cut, None)):
+        yield which, Elements.of(cells, form, which)
 
 
 def element_matrices(
@@ -263,8 +264,8 @@ def element_matrices(
     """Return the matrices of all elements; for whole pixels of one material a single one is computed."""
     count = form.components
     matrices = np.empty((len(cells.corner), 4, count, 4, count))
-    for which in groups(cells):
-        matrices[which] = getattr(Elements.of(cells, form, which), kind)()
+    for which, elements in groups(cells, form):
+        matrices[which] = getattr(elements, kind)()
     return matrices
 
 
@@ -306,11 +307,11 @@ def source_load(
     if len(sources) != form.components:
         raise DisolError(f"There must be one source for each of {form.components} components, got {len(sources)}.")
     load = np.zeros((len(cells.corner), 4, form.components))
-    tests = [Elements.of(cells, form, which).test() for which in groups(cells)]
+    tests = [(which, elements.test()) for which, elements in groups(cells, form)]
     for component, source in enumerate(sources):
         if source is None:
             continue
         samples = source_samples(cells, source)
-        for which, test in zip(groups(cells), tests, strict=True):
+        for which, test in tests:
             load[which, :, component] = (test @ samples[which][:, :, None])[..., 0]
     return load

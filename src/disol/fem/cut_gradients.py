@@ -73,8 +73,7 @@ def material_gradient(system: CutSystem, sensitivity: Sensitivity) -> Material:
     velocity, upwind = np.zeros((2, size, 2))
     reaction, density = np.zeros((2, size))
     h = system.cells.grid.h
-    for which in groups(system.cells):
-        elements = Elements.of(system.cells, system.form, which)
+    for which, elements in groups(system.cells, system.form):
         slopes, stiffness, load = elements.gradients(), sensitivity.stiffness[which], sensitivity.load[which]
         same, along = (np.tensordot(elements.moments, form, (1, -1)) for form in (N_N, N_SLOPE))
         law[which] = np.einsum("...abij,...icjd->...cadb", slopes, stiffness, optimize=True)
