@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import j0, jn_zeros
 
+from disol.fem.cut_field import CutField
 from disol.fem.cut_forms import Form, diffusive, elastic
-from disol.fem.cut_system import FIRST, GAMMA, CutField, Sources, discretise
+from disol.fem.cut_system import FIRST, GAMMA, Sources, discretise
 from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
 from disol.geometry.region import Arc, Region
 from disol.grid import Grid

@@ -13,14 +13,16 @@ from disol.fem.loads import boundary_force, consistent_load, nodal_load
 from disol.fem.solve import DirectSolver, System
 
 if TYPE_CHECKING:
+    from disol.fem.cut_field import CutField
     from disol.fem.cut_forms import Form, anisotropic, diffusive, elastic
-    from disol.fem.cut_system import CutField, CutSystem, discretise
+    from disol.fem.cut_system import CutSystem, discretise
     from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
     from disol.fem.recovery import BoundaryFlux, boundary_flux, total_flux
 
 _CUT_NAMES = {
     **dict.fromkeys(("Form", "anisotropic", "diffusive", "elastic"), "cut_forms"),
-    **dict.fromkeys(("CutField", "CutSystem", "discretise"), "cut_system"),
+    **dict.fromkeys(("CutSystem", "discretise"), "cut_system"),
+    "CutField": "cut_field",
     **dict.fromkeys(("Condition", "Dirichlet", "Neumann", "Robin"), "nitsche"),
     **dict.fromkeys(("BoundaryFlux", "boundary_flux", "total_flux"), "recovery"),
 }

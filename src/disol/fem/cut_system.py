@@ -1,4 +1,4 @@
-"""The discrete problem on cut elements, its solution, and evaluating it at points of the domain."""
+"""The discrete problem on cut elements, and its solution."""
 
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -12,11 +12,11 @@ from jaxtyping import Float, Int
 
 from disol._arrays import exponent_of
 from disol.errors import DisolError
+from disol.fem.cut_field import CutField
 from disol.fem.cut_forms import (
     ComponentSource,
     Form,
     Locals,
-    corner_functions,
     element_matrices,
     on_elements,
     source_load,
@@ -27,7 +27,6 @@ from disol.fem.ordering import nested_dissection
 from disol.fem.rounding import EPSILON, GOLDEN, report, require_range
 from disol.fem.solve import DirectSolver
 from disol.geometry.cut_cells import CutCells, cut
-from disol.geometry.pieces import add_up
 from disol.geometry.region import Region
 from disol.grid import Grid
 
@@ -38,53 +37,6 @@ FIRST = 8  # substeps of the first step
 
 # The source of one component, or a sequence with one for each component.
 Sources = ComponentSource | Sequence[ComponentSource]
-
-
-@dataclass(frozen=True, eq=False)
-class CutField:
-    """A solution: bilinear on every element, defined at points of the domain only.
-
-    values           by unknown and component; at nodes outside the domain they have no meaning of their own
-    rounding_error   estimated error by rounding, relative to the largest value; of a time step, relative to the largest
-                     value of all steps so far
-    """
-
-    cells: CutCells
-    values: Float[np.ndarray, "unknown component"]
-    rounding_error: float
-
-    def at(
-        self, x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]
-    ) -> Float[np.ndarray, "component point"]:
-        """Evaluate at points; NaN outside the domain."""
-        element, local = self.cells.find(x, y)
-        values = np.einsum("pi,pic->cp", corner_functions(local)[0], self.values[self.cells.nodes[element]])
-        return np.where(element >= 0, values, np.nan)
-
-    def pixels(self) -> Float[np.ndarray, "component height width"]:
-        """Evaluate at pixel centres; NaN outside the domain."""
-        rows, columns, nodes, weights = _centres(self.cells)
-        found = np.full((self.values.shape[1], *self.cells.grid.pixels), np.nan)
-        found[:, rows, columns] = np.einsum("pi,pic->cp", weights, self.values[nodes])
-        return found
-
-    def nodes(self) -> Float[np.ndarray, "component rows columns"]:
-        """Return nodal values, the last if a node has several; NaN elsewhere. Outside the domain they mean nothing."""
-        found = np.full((self.values.shape[1], self.cells.grid.height + 1, self.cells.grid.width + 1), np.nan)
-        column, row = self.cells.places.T
-        found[:, row, column] = self.values.T
-        return found
-
-
-def _centres(
-    cells: CutCells,
-) -> tuple[
-    Int[np.ndarray, " pixel"], Int[np.ndarray, " pixel"], Int[np.ndarray, "pixel 4"], Float[np.ndarray, "pixel 4"]
-]:
-    """Return row and column of the pixels with centres in the domain, the unknowns of their elements, and N_i there."""
-    rows, columns, element = cells.centres
-    local = np.stack([columns, rows], axis=1) + 0.5 - cells.corner[element]
-    return rows, columns, cells.nodes[element], corner_functions(local)[0]
 
 
 class _Assembled(NamedTuple):
@@ -273,14 +225,6 @@ class CutSystem:
             forces = self._added_up(held, noise.holding)
             left[place] = factors.residual(motion.reshape(-1), forces).reshape(-1, count)
         return springs(nodes, known, left)
-
-    def transpose_pixels(
-        self, d_pixels: Float[np.ndarray, "component height width"]
-    ) -> Float[np.ndarray, "unknown component"]:
-        """Return dJ/du of the unknowns from dJ with respect to values at pixel centres in the domain."""
-        rows, columns, nodes, weights = _centres(self.cells)
-        shares = np.einsum("pi,cp->pic", weights, d_pixels[:, rows, columns])
-        return add_up(nodes.reshape(-1), shares.reshape(-1, len(d_pixels)), len(self.cells.places))
 
     def solve_adjoint(self, d_values: Float[np.ndarray, "node component"]) -> Vector:
         """Solve Aᵀ λ = dJ/du with the factors of A, in elimination order."""

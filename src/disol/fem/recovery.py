@@ -1,26 +1,21 @@
-"""Flux and stress on the boundary, and total fluxes through arcs.
+"""Flux and stress on the boundary, total fluxes through arcs, work and energy.
 
-On a cut element σ(u) is first-order accurate at the boundary, with errors of up to a third on coarse grids. At the
-centres of whole pixels it is second-order. So around every boundary element, a quadratic polynomial is fitted to σ at
-the centres of nearby whole pixels that are connected to it through the domain.
+On the boundary σ is that of a quadratic polynomial, fitted around every boundary element to σ at the centres of nearby
+whole pixels, as gradients on cut elements are (`fem/cut_field.py`).
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy
 from jaxtyping import Float, Int
 
-from disol.fem.cut_forms import corner_functions, element_matrices, on_elements, source_load
-from disol.fem.cut_system import CutField, CutSystem
+from disol.fem.cut_field import CutField, fit_nearby, quadratic
+from disol.fem.cut_forms import element_matrices, on_elements, source_load
+from disol.fem.cut_system import CutSystem
 from disol.fem.nitsche import BoundaryPoints, Condition, Dirichlet, Neumann, Robin
 from disol.geometry.cut_cells import CutCells
-from disol.geometry.pieces import add_up
 from disol.geometry.region import Arc
-
-RINGS = 3  # how many elements away pixels are used for a fit
-SMOOTHING = 1e-5  # regularises the coefficients of a fit that few pixels leave undetermined
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,78 +43,18 @@ class BoundaryFlux:
         return np.einsum("pca,pa->pc", self.stress, self.normal)
 
 
-def stress_at_centres(system: CutSystem, field: CutField) -> Float[np.ndarray, "element component 2"]:
-    """σ = C ∇u at the centre of the pixel of every element: second order where it is whole."""
-    cells = system.cells
-    _, slopes = corner_functions(np.full(2, 0.5))
-    gradients = np.einsum("bi,eid->edb", slopes / cells.grid.h, field.values[cells.nodes])
-    law = on_elements(cells, "law", system.form.law, slice(None), axes=4)
-    return np.einsum("...cadb,...db->...ca", law, gradients)
-
-
-def pixel_gradients(field: CutField) -> Float[np.ndarray, "component 2 height width"]:
-    """∂_b u_c at pixel centres, NaN outside the domain: second-order, since on cut elements it is fitted like σ."""
-    cells = field.cells
-    _, slopes = corner_functions(np.full(2, 0.5))
-    own = np.einsum("bi,eic->ecb", slopes / cells.grid.h, field.values[cells.nodes])
-    rows, columns, element = cells.centres
-    gradients = own[element]
-    is_cut = np.flatnonzero(element < cells.num_cut)
-    touched, place = np.unique(element[is_cut], return_inverse=True)
-    fitted = _fit(cells, touched, own.reshape(len(own), -1))
-    offset = np.stack([columns, rows], axis=1)[is_cut] - cells.corner[element[is_cut]]
-    recovered = np.einsum("pk,pks->ps", _quadratic(offset.astype(float)), fitted[place])
-    gradients[is_cut] = recovered.reshape(len(is_cut), *own.shape[1:])
-    found = np.full((*own.shape[1:], *cells.grid.pixels), np.nan)
-    found[:, :, rows, columns] = np.moveaxis(gradients, 0, -1)
-    return found
-
-
 def boundary_flux(system: CutSystem, field: CutField) -> BoundaryFlux:
     """Recover σ on the boundary from whole pixels nearby."""
     cells, pieces = system.cells, system.cells.pieces
     touched, place = np.unique(cells.element, return_inverse=True)
-    stress = stress_at_centres(system, field)
-    fitted = _fit(cells, touched, stress.reshape(len(stress), -1))
+    law = on_elements(cells, "law", system.form.law, slice(None), axes=4)
+    stress = np.einsum("...cadb,...db->...ca", law, field.element_gradients())
+    fitted = fit_nearby(cells, touched, stress.reshape(len(stress), -1))
     middle = 0.5 * (pieces.start + pieces.end)
-    at_piece = _quadratic(middle - cells.corner[cells.element] - 0.5)
+    at_piece = quadratic(middle - cells.corner[cells.element] - 0.5)
     recovered = np.einsum("pk,pks->ps", at_piece, fitted[place]).reshape(len(middle), -1, 2)
     x, y = cells.grid.h * middle.T
     return BoundaryFlux(pieces.loop, pieces.place, x, y, cells.grid.h * pieces.length, pieces.normal, recovered)
-
-
-def _fit(
-    cells: CutCells, touched: Int[np.ndarray, " touched"], samples: Float[np.ndarray, "element sample"]
-) -> Float[np.ndarray, "touched 6 sample"]:
-    """Fit a quadratic polynomial, around each of some elements, to samples at the centres of nearby elements."""
-    one, other = _near(cells, touched)
-    offset = (cells.corner[other] - cells.corner[touched[one]]).astype(float)
-    weight = np.where(other >= cells.num_cut, 1.0, 1e-3 * cells.areas[other] ** 2) / (1 + (offset**2).sum(axis=1)) ** 3
-    basis = _quadratic(offset)
-    normal = add_up(one, weight[:, None, None] * basis[:, :, None] * basis[:, None, :], len(touched))
-    normal += SMOOTHING * np.einsum("eii->e", normal)[:, None, None] * np.diag([0.0, 1, 1, 1, 1, 1]) / 6
-    right = add_up(one, (weight[:, None] * basis)[:, :, None] * samples[other][:, None, :], len(touched))
-    return np.linalg.solve(normal, right)
-
-
-def _near(
-    cells: CutCells, touched: Int[np.ndarray, " touched"]
-) -> tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]:
-    """Pair each of some elements with those at most `RINGS` elements away, counted from corner to corner."""
-    nodes = cells.nodes
-    ones, rows = np.ones(nodes.size, dtype=np.int32), np.arange(0, nodes.size + 1, 4)
-    corners = scipy.sparse.csr_array((ones, nodes.reshape(-1), rows), shape=(len(nodes), len(cells.places)))
-    reached = corners[touched]
-    for _ in range(RINGS - 1):
-        reached = (reached @ corners.T) @ corners
-        reached.data[:] = 1
-    pairs = (reached @ corners.T).tocoo()
-    return pairs.coords[0].astype(int), pairs.coords[1].astype(int)
-
-
-def _quadratic(points: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 6"]:
-    x, y = points.T
-    return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
 
 
 def total_flux(

@@ -18,6 +18,7 @@ from disol._terms import FORCE, INITIAL, SOURCE, Term
 from disol.cases.case import Case
 from disol.errors import DisolError, shown
 from disol.fem.cut_adjoint import Sensitivity, marched_sensitivity, steady_sensitivity
+from disol.fem.cut_field import transpose_pixels
 from disol.fem.cut_forms import on_elements
 from disol.fem.cut_gradients import Material, boundary_gradients, element_sources, material_gradient
 from disol.fem.cut_system import CutSolution, CutSystem
@@ -99,11 +100,11 @@ def _sensitivity(case: Case, system: CutSystem, d_field: Float[np.ndarray, "..."
     inside = np.where(case.domain, d_field, 0.0)
     frames = case.problem.frames(case.times)
     if frames.steps is None:
-        return steady_sensitivity(system, system.transpose_pixels(inside))
+        return steady_sensitivity(system, transpose_pixels(system.cells, inside))
     d_values: dict[int, Any] = {}
     for place, step in enumerate(frames.asked):
         number = frames.steps[step]
-        d_values[number] = d_values.get(number, 0.0) + system.transpose_pixels(inside[place])
+        d_values[number] = d_values.get(number, 0.0) + transpose_pixels(system.cells, inside[place])
     problem = cast(TransientProblem, case.problem)
     steps = list(system.take_steps(case.terms["initial"], problem.step, max(d_values)))
     return marched_sensitivity(system, steps, d_values)

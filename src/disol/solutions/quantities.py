@@ -15,10 +15,9 @@ from jaxtyping import Float
 from disol import _checks as checks
 from disol.cases.case import Case
 from disol.errors import DisolError
+from disol.fem.cut_field import CutField
 from disol.fem.cut_forms import Elements, Law
-from disol.fem.cut_system import CutField
 from disol.fem.pixel_field import PixelField
-from disol.fem.recovery import pixel_gradients
 from disol.geometry.pieces import WHOLE
 from disol.problems.problem import Problem
 
@@ -39,8 +38,7 @@ def read_points(case: Case, points: Any) -> tuple[Float[np.ndarray, " point"], F
 
 def gradients(case: Case, fields: Sequence[DiscreteField]) -> Float[np.ndarray, "frame field 2 height width"]:
     """∂_b U_c of each frame at pixel centres, 0 outside the domain."""
-    found = [pixel_gradients(each) if isinstance(each, CutField) else each.gradients() for each in fields]
-    return np.nan_to_num(np.stack(found)) / case.length
+    return np.nan_to_num(np.stack([each.gradients() for each in fields])) / case.length
 
 
 def require_law(problem: Problem, what: str) -> None:

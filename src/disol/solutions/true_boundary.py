@@ -15,7 +15,8 @@ from disol._terms import FORCE, SUPPORT, Term
 from disol.cases.case import Case
 from disol.cases.conditions import Stated, components_of
 from disol.errors import DisolError
-from disol.fem.cut_system import CutField, CutSolution, CutSystem, discretise
+from disol.fem.cut_field import CutField
+from disol.fem.cut_system import CutSolution, CutSystem, discretise
 from disol.fem.nitsche import Condition, Dirichlet, Neumann, Robin
 from disol.fem.rounding import report
 from disol.fields import at_pixels, times

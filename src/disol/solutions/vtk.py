@@ -21,8 +21,9 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from disol.cases.case import Case
+from disol.fem.cut_field import CutField
 from disol.fem.cut_forms import corner_functions
-from disol.fem.cut_system import CutField, CutSolution
+from disol.fem.cut_system import CutSolution
 from disol.geometry.cell_polygons import Polygons, cell_polygons
 from disol.grid import CORNERS, nodes_touching
 from disol.problems.coefficients import nearest
