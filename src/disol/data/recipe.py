@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, get_origin
 
 import numpy as np
-from jaxtyping import Int, Shaped, UInt8
+from jaxtyping import Int, Shaped
 
 from disol import __version__
 from disol import _checks as checks
@@ -153,11 +153,6 @@ class StoreSettings:
             outline, outlines = shift, min(self.num_cases, len(self.shifts))
         split = outline >= 4 * outlines // 5
         return {"index": cases, "outline": outline, "shift": shift.astype(np.uint8), "split": split.astype(np.uint8)}
-
-    @property
-    def split_codes(self) -> UInt8[np.ndarray, " case"]:
-        """Position in `SPLITS` of each case."""
-        return self.number_cases(np.arange(self.num_cases))["split"]
 
 
 @dataclass(frozen=True)
