@@ -54,7 +54,7 @@ def test_percentages_have_two_digits_that_count():
 def test_the_bars_of_a_histogram_add_up_to_one():
     rng = np.random.default_rng(0)
     errors = {"many": rng.lognormal(size=300), "few": np.array([0.5]), "broken": np.array([np.nan])}
-    figure = plot_spread(errors, "rel_l2", "title", managed=False)
+    figure = plot_spread(errors, "rel_l2", "title")
     axes = figure.axes[0]
     assert [float(line.get_xdata()[0]) for line in axes.lines if line.get_linestyle() == "--"] == pytest.approx(
         [np.median(errors["many"]), 0.5]
@@ -66,23 +66,21 @@ def test_the_bars_of_a_histogram_add_up_to_one():
 
 def test_errors_over_time_are_shown_in_their_order():
     times, errors = np.array([20.0, 2.0]), np.array([[0.2, 0.4], [0.02, 0.04]])
-    figure = plot_over_time({"file": (times, errors)}, "rel_l2", "title", managed=False)
+    figure = plot_over_time({"file": (times, errors)}, "rel_l2", "title")
     line = figure.axes[0].lines[0]
     assert line.get_xdata().tolist() == [2, 20]
     assert line.get_ydata() == pytest.approx([0.03, 0.3])
 
 
 def test_agreement_shows_predicted_over_true_values():
-    figure = plot_agreement({"file": (np.array([1.0, 3.0]), np.array([1.0, 2.0]))}, "ln u", "title", managed=False)
+    figure = plot_agreement({"file": (np.array([1.0, 3.0]), np.array([1.0, 2.0]))}, "ln u", "title")
     assert figure.axes[0].collections[0].get_offsets().tolist() == [[1, 1], [2, 3]]
     assert figure.axes[0].get_xlabel() == "true ln u"
 
 
 def test_boxes_hold_the_middle_half_of_the_cases():
     values = np.arange(1.0, 102.0)
-    figure = plot_boxes(
-        {"id": {"a": values, "b": 2 * values}, "all": {"a": values, "b": np.zeros(0)}}, "e", "t", managed=False
-    )
+    figure = plot_boxes({"id": {"a": values, "b": 2 * values}, "all": {"a": values, "b": np.zeros(0)}}, "e", "t")
     axes = figure.axes[0]
     assert len(axes.patches) == 3, "what has no case has no box"
     heights = axes.patches[0].get_path().vertices[:, 1]
@@ -94,7 +92,7 @@ def test_boxes_hold_the_middle_half_of_the_cases():
 
 def test_curves_of_runs_are_shown_by_their_median_over_epochs_and_over_time():
     runs = [(pace * np.arange(1.0, 4.0), losses * np.ones(3)) for pace, losses in ((1, 1.0), (2, 2.0), (3, 5.0))]
-    figure = plot_curves({"a": runs, "b": [(np.array([4.0]), np.array([0.5]))]}, "loss", "t", 0.7, managed=False)
+    figure = plot_curves({"a": runs, "b": [(np.array([4.0]), np.array([0.5]))]}, "loss", "t", 0.7)
     over_epochs, over_time = figure.axes
     np.testing.assert_array_equal(over_epochs.lines[0].get_xydata(), [[1, 2], [2, 2], [3, 2]])
     np.testing.assert_array_equal(over_time.lines[0].get_xdata(), [2, 4, 6])
@@ -107,9 +105,9 @@ def test_a_long_title_is_no_wider_than_its_picture():
     title = "what every box of this picture is of, " * 2 + "and how far"
     runs = [(np.array([1.0, 2.0]), np.array([0.5, 0.4]))]
     for figure in (
-        plot_boxes({"id": {"a": np.array([0.1, 0.2])}}, "rel_l2", title, managed=False),
-        plot_curves({"a": runs}, "loss", title, managed=False),
-        plot_spread({"a": np.array([0.1, 0.2])}, "rel_l2", title, managed=False),
+        plot_boxes({"id": {"a": np.array([0.1, 0.2])}}, "rel_l2", title),
+        plot_curves({"a": runs}, "loss", title),
+        plot_spread({"a": np.array([0.1, 0.2])}, "rel_l2", title),
     ):
         assert figure._suptitle.get_window_extent().width <= figure.bbox.width
 

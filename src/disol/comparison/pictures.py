@@ -56,9 +56,7 @@ def draw_comparison(
         }
         flaw = find_time_flaw(config, rows)
         caption = f"Validation loss (grid_mae) over epochs and over time{told}{flaw and ', '}{flaw}"
-        curves = plot_curves(
-            losses, "validation loss", f"{config.problem}: {caption}", config.report.threshold, managed=False
-        )
+        curves = plot_curves(losses, "validation loss", f"{config.problem}: {caption}", config.report.threshold)
         yield f"curves{suffix}.png", caption, curves
         for error in BOXED:
             errors = {
@@ -69,7 +67,7 @@ def draw_comparison(
                 for name in config.tests
             }
             caption = f"Masked {error} of the cases of each test{told}"
-            boxes = plot_boxes(errors, error, f"{config.problem}: {caption}", managed=False)
+            boxes = plot_boxes(errors, error, f"{config.problem}: {caption}")
             yield f"{error}{suffix}.png", caption, boxes
         if column == SHARED and cases.exists():
             yield from _draw_cases(config, rows, cases)

@@ -97,7 +97,7 @@ def draw_errors(evaluation: Evaluation) -> Figure:
     """Draw the distribution of the headline error over the cases of each file."""
     errors = {file.name: file.values[evaluation.headline] for file in evaluation.files}
     times = ", all times shown" if any(len(file.times) > 1 for file in evaluation.files) else ""
-    return plot_spread(errors, f"{evaluation.headline} of a case{times}", _subject(evaluation), managed=False)
+    return plot_spread(errors, f"{evaluation.headline} of a case{times}", _subject(evaluation))
 
 
 def draw_errors_over_time(evaluation: Evaluation) -> Figure:
@@ -105,7 +105,7 @@ def draw_errors_over_time(evaluation: Evaluation) -> Figure:
     errors = {
         file.name: (np.array(file.times, dtype=float), file.values[evaluation.headline]) for file in evaluation.files
     }
-    return plot_over_time(errors, evaluation.headline, _subject(evaluation), evaluation.trained_until, managed=False)
+    return plot_over_time(errors, evaluation.headline, _subject(evaluation), evaluation.trained_until)
 
 
 def draw_amplitudes(evaluation: Evaluation) -> Figure:
@@ -116,7 +116,7 @@ def draw_amplitudes(evaluation: Evaluation) -> Figure:
         typical = float(np.median(file.values["rel_amplitude_error"]))
         name = f"{file.name}: correlation {correlation:.4f}, MSE {error:.2g}, median error of u_lim {typical:.1%}"
         pairs[name] = (file.values["predicted_log_amplitude"], file.values["log_amplitude"])
-    return plot_agreement(pairs, "ln u_lim", _subject(evaluation), managed=False)
+    return plot_agreement(pairs, "ln u_lim", _subject(evaluation))
 
 
 def _subject(evaluation: Evaluation) -> str:

@@ -40,14 +40,14 @@ def percent(error: float) -> str:
     return f"{value:.{0 if value >= 10 else 1}f} %" if value >= 1 else f"{value:.2g} %"
 
 
-def plot_spread(errors: Mapping[str, Errors], label: str, title: str, *, managed: bool = True) -> Figure:
+def plot_spread(errors: Mapping[str, Errors], label: str, title: str) -> Figure:
     """Draw the distribution over cases of errors, given by name: histograms that add up to 1."""
     finite = {name: np.clip(values[np.isfinite(values)], SMALLEST, None) for name, values in errors.items()}
     together = np.concatenate(list(finite.values()))
     low, high = (float(together.min()), float(together.max())) if len(together) else (SMALLEST, 1.0)
     count = int(np.clip(2 * np.sqrt(len(together)), 8, MOST_BINS))  # finer for more cases
     bins = np.geomspace(low / 1.05, high * 1.05, count + 1).tolist()
-    figure, axes = _begin(title, managed=managed)
+    figure, axes = _begin(title)
     for colour, (name, values) in zip(cycle(COLOURS), finite.items(), strict=False):
         if not len(values):
             axes.plot([], [], color=colour, label=f"{name}: no finite error")
@@ -69,11 +69,9 @@ def plot_over_time(
     label: str,
     title: str,
     trained_until: float = TRAINED_UNTIL,
-    *,
-    managed: bool = True,
 ) -> Figure:
     """Draw the median of errors at each time, given in seconds, with a band that holds nine cases in ten."""
-    figure, axes = _begin(title, managed=managed)
+    figure, axes = _begin(title)
     for colour, (name, (times, values)) in zip(cycle(COLOURS), errors.items(), strict=False):
         order = np.argsort(times)
         with np.errstate(invalid="ignore"):  # infinite errors have no percentiles between them
@@ -92,11 +90,9 @@ def plot_over_time(
     return figure
 
 
-def plot_agreement(
-    pairs: Mapping[str, tuple[Errors, Errors]], label: str, title: str, *, managed: bool = True
-) -> Figure:
+def plot_agreement(pairs: Mapping[str, tuple[Errors, Errors]], label: str, title: str) -> Figure:
     """Plot predicted against reference values, given in this order; names may say how well they agree."""
-    figure, axes = _begin(title, height=5.4, managed=managed)
+    figure, axes = _begin(title, height=5.4)
     for colour, (name, (predicted, reference)) in zip(cycle(COLOURS), pairs.items(), strict=False):
         axes.scatter(reference, predicted, s=8, alpha=0.6, linewidths=0, color=colour, label=name)
     references = np.concatenate([reference.ravel() for _, reference in pairs.values()])
@@ -107,7 +103,7 @@ def plot_agreement(
     return figure
 
 
-def plot_boxes(errors: Mapping[str, Mapping[str, Errors]], label: str, title: str, *, managed: bool = True) -> Figure:
+def plot_boxes(errors: Mapping[str, Mapping[str, Errors]], label: str, title: str) -> Figure:
     """Draw errors of several models side by side, as box plots: by the name of a test, then by that of a model.
 
     A box holds the middle half of the cases, its line is the median, and whiskers span 5 % to 95 %.
@@ -115,7 +111,7 @@ def plot_boxes(errors: Mapping[str, Mapping[str, Errors]], label: str, title: st
     models = list(dict.fromkeys(name for group in errors.values() for name in group))
     colours = dict(zip(models, cycle(COLOURS), strict=False))
     step = len(models) + 1.5
-    figure = new_figure((max(6.4, 0.22 * step * len(errors) + 1.2), 4.2), managed=managed)
+    figure = new_figure((max(6.4, 0.22 * step * len(errors) + 1.2), 4.2), managed=False)
     axes = figure.subplots()
     write_title(figure, title, fontsize=10)
     drawn = []
@@ -152,15 +148,13 @@ def plot_curves(
     label: str,
     title: str,
     threshold: float | None = None,
-    *,
-    managed: bool = True,
 ) -> Figure:
     """Plot losses of models over epochs and over time; for several runs, the median in a band between the quartiles.
 
     curves      for each run of each model, the seconds after each epoch and the losses
     threshold   of the loss, drawn as a line
     """
-    figure = new_figure((9.6, 4.0), managed=managed)
+    figure = new_figure((9.6, 4.0), managed=False)
     over_epochs, over_time = figure.subplots(1, 2, sharey=True)
     for colour, (name, runs) in zip(cycle(COLOURS), curves.items(), strict=False):
         length = min(len(losses) for _, losses in runs)
@@ -190,8 +184,8 @@ def plot_curves(
     return figure
 
 
-def _begin(title: str, height: float = 4.0, *, managed: bool) -> tuple[Figure, Axes]:
-    figure = new_figure((6.4, height), managed=managed)
+def _begin(title: str, height: float = 4.0) -> tuple[Figure, Axes]:
+    figure = new_figure((6.4, height), managed=False)
     axes = figure.subplots()
     write_title(figure, title, fontsize=10)
     return figure, axes
