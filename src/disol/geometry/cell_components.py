@@ -6,6 +6,7 @@ sides of a pixel are numbers in [0, 4): the top side from left to right is [0, 1
 left side, clockwise on the screen.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from disol.geometry.curve import Curve, next_points
 from disol.geometry.pieces import Pieces, green, shifted
 from disol.geometry.region import winds_around
-from disol.grid import CORNERS
+from disol.grid import CORNERS, Grid
 
 OFFSETS = np.array(CORNERS)[:, ::-1]  # of the corners of a pixel, clockwise from the top left, as (x, y)
 FORWARD = np.array([(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)])  # along each side
@@ -71,26 +72,36 @@ def find_runs(pieces: Pieces) -> Bool[np.ndarray, " piece"]:
     return starts
 
 
-def crowded(
-    pieces: Pieces, starts: Bool[np.ndarray, " piece"], thin: Bool[np.ndarray, "height width"]
-) -> list[Int[np.ndarray, " _"]]:
-    """Return the pieces of every pixel that is thin or has several runs or closed loops, ordered as in the loops."""
-    flat = pieces.cell @ [1, thin.shape[1]]
+def crowded(pieces: Pieces, starts: Bool[np.ndarray, " piece"], grid: Grid) -> Bool[np.ndarray, "height width"]:
+    """Mark the pixels with several runs or closed loops."""
     closed = np.bincount(pieces.loop, starts) == 0
     first_of_loop = np.append(True, np.diff(pieces.loop) > 0)
     counted = starts | (first_of_loop & closed[pieces.loop])
-    asked = thin.reshape(-1) | (np.bincount(flat[counted], minlength=thin.size) > 1)
-    inside = np.flatnonzero(asked[flat])
+    number = np.bincount(pieces.cell[counted] @ [1, grid.width], minlength=grid.height * grid.width)
+    return (number > 1).reshape(grid.pixels)
+
+
+def find_components(
+    pieces: Pieces,
+    starts: Bool[np.ndarray, " piece"],
+    pixels: Bool[np.ndarray, "height width"],
+    winding: Float[np.ndarray, "height width"],
+) -> Iterator[tuple[tuple[int, int], list[Component]]]:
+    """Yield row and column, and the components, of each marked pixel with pieces; `winding` is that of `Covered`."""
+    flat = pieces.cell @ [1, pixels.shape[1]]
+    inside = np.flatnonzero(pixels.reshape(-1)[flat])
     if not len(inside):
-        return []
+        return
     inside = inside[np.argsort(flat[inside], kind="stable")]
-    return np.split(inside, np.flatnonzero(np.diff(flat[inside])) + 1)
+    for own in np.split(inside, np.flatnonzero(np.diff(flat[inside])) + 1):
+        column, row = pieces.cell[own[0]].tolist()
+        yield (row, column), _components(pieces, own, starts, surrounded=bool(winding[row, column] == 1))
 
 
-def components(
+def _components(
     pieces: Pieces, own: Int[np.ndarray, " own"], starts: Bool[np.ndarray, " piece"], surrounded: bool
 ) -> list[Component]:
-    """Find the components of the pixel that contains the given pieces.
+    """Find the components of the pixel that contains the given pieces, which are ordered as in the loops.
 
     The outline of a component follows a run to a side of the pixel, the sides to the start of the next run, and so on.
     Without runs, `surrounded` says whether the sides of the pixel lie in the domain.

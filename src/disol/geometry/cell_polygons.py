@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from disol.geometry.cell_components import OFFSETS, Component, components, find_runs
+from disol.geometry.cell_components import OFFSETS, Component, find_components, find_runs
 from disol.geometry.curve import next_points
 from disol.geometry.cut_cells import CutCells
 from disol.geometry.pieces import Pieces, cover, split_loops
@@ -92,18 +92,12 @@ def _cut_polygons(
     winding: Float[np.ndarray, "height width"],
 ) -> Iterator[tuple[tuple[int, int], Polygon, int]]:
     """Yield the pixel, the polygon relative to its top left corner, and the element, for all cut pixels."""
-    starts = find_runs(pieces)
-    flat = pieces.cell @ [1, cells.grid.width]
-    inside = np.flatnonzero(cut.reshape(-1)[flat])
-    inside = inside[np.argsort(flat[inside], kind="stable")]
-    for own in np.split(inside, np.flatnonzero(np.diff(flat[inside])) + 1) if len(inside) else ():
-        column, row = pieces.cell[own[0]].tolist()
-        found = components(pieces, own, starts, surrounded=bool(winding[row, column] == 1))
-        known = cells.parted.get((row, column))
-        numbers = [int(cells.element_at[row, column])] if known is None else [number for _, number in known]
+    for pixel, found in find_components(pieces, find_runs(pieces), cut, winding):
+        known = cells.parted.get(pixel)
+        numbers = [int(cells.element_at[pixel])] if known is None else [number for _, number in known]
         for component, element in zip(found, numbers, strict=True):
             for polygon in _polygons(component, pieces) if element >= 0 else ():
-                yield (row, column), polygon, element
+                yield pixel, polygon, element
 
 
 def _polygons(component: Component, pieces: Pieces) -> Iterator[Polygon]:

@@ -17,7 +17,7 @@ import scipy
 from jaxtyping import Float, Int
 
 from disol.errors import DisolError
-from disol.geometry.cell_components import OFFSETS, Component, components, crowded, find_runs
+from disol.geometry.cell_components import OFFSETS, Component, crowded, find_components, find_runs
 from disol.geometry.pieces import DEGREE, WHOLE, Covered, Pieces, add_up, cover, shifted, split_loops
 from disol.geometry.region import Arc, Region, winds_around
 from disol.grid import Grid
@@ -217,15 +217,14 @@ def _part(
     size = len(moments)
     starts, thin = find_runs(pieces), np.zeros(number.shape, dtype=bool)
     thin[covered.cut] = covered.moments[:, 0, 0] < THIN
-    for own in crowded(pieces, starts, thin):
-        column, row = pieces.cell[own[0]].tolist()
-        found = components(pieces, own, starts, surrounded=bool(covered.winding[row, column] == 1))
+    asked = thin | crowded(pieces, starts, Grid(*number.shape))
+    for pixel, found in find_components(pieces, starts, asked, covered.winding):
         if len(found) > 1:
-            numbers = [int(number[row, column]), *range(size, size + len(found) - 1)]
-            parted[row, column] = list(zip(found, numbers, strict=True))
+            numbers = [int(number[pixel]), *range(size, size + len(found) - 1)]
+            parted[pixel] = list(zip(found, numbers, strict=True))
             size += len(found) - 1
-        elif thin[row, column]:
-            moments[number[row, column]] = found[0].moments
+        elif thin[pixel]:
+            moments[number[pixel]] = found[0].moments
     return parted
 
 
