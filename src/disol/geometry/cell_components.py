@@ -8,6 +8,7 @@ left side, clockwise on the screen.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -28,19 +29,24 @@ class Component:
     outline   its outer boundary, relative to the top left corner of the pixel
     pieces    numbers of the pieces of loops on the outline and around its holes
     gaps      the parts of the outline on sides of the pixel, each from one place to another
-    moments   ∫ x^a y^b over it
+    holes     the loops around its holes
     """
 
     outline: Curve
     pieces: list[int]
     gaps: list[tuple[float, float]]
-    moments: Float[np.ndarray, "4 4"] = field(init=False)
+    holes: list[Curve] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def moments(self) -> Float[np.ndarray, "4 4"]:
+        """∫ x^a y^b over it."""
         # Relative to its own first point: for a sliver far from the corner, large numbers would cancel.
         points = self.outline.points
         origin = np.broadcast_to(points[0], points.shape)
-        self.moments = shifted(green(points, next_points(points), origin).sum(axis=0), points[0])
+        moments = shifted(green(points, next_points(points), origin).sum(axis=0), points[0])
+        for hole in self.holes:
+            moments += green(hole.points, next_points(hole.points), np.zeros_like(hole.points)).sum(axis=0)
+        return moments
 
     def on_side(self, side: int) -> list[tuple[float, float]]:
         """Return the open intervals of a side (0 top, 1 right, 2 bottom, 3 left), along x or y."""
@@ -110,10 +116,8 @@ def _components(
     runs = _chain(pieces, own, starts)
     through = [run for run in runs if starts[run[0]]]
     closed = [run for run in runs if not starts[run[0]]]
-    begins, stops = (
-        [float(perimeter((point[run[which]] - corner)[None])[0]) for run in through]
-        for point, which in ((pieces.start, 0), (pieces.end, -1))
-    )
+    begins = perimeter(pieces.start[[run[0] for run in through]] - corner).tolist()
+    stops = perimeter(pieces.end[[run[-1] for run in through]] - corner).tolist()
     found = []
     unused = list(range(len(through)))
     while unused:
@@ -123,17 +127,16 @@ def _components(
         gaps = []
         while True:
             group += through[here]
-            points += [pieces.start[piece] - corner for piece in through[here]]
-            points.append(pieces.end[through[here][-1]] - corner)
+            points += [pieces.start[through[here]] - corner, pieces.end[through[here][-1:]] - corner]
             stop = stops[here]
             gap = {run: (begins[run] - stop) % 4.0 or 4.0 for run in (first, *unused)}
             here = min(gap, key=gap.__getitem__)
             gaps.append((stop, stop + gap[here]))
-            points += [OFFSETS[turn % 4].astype(float) for turn in range(int(stop) + 1, int(np.ceil(stop + gap[here])))]
+            points.append(OFFSETS[np.arange(int(stop) + 1, int(np.ceil(stop + gap[here]))) % 4])
             if here == first:
                 break
             unused.remove(here)
-        found.append(Component(Curve(np.array(points)), group, gaps))
+        found.append(Component(Curve(np.concatenate(points)), group, gaps))
     if not through and surrounded:
         found.append(Component(Curve(OFFSETS.astype(float)), [], [(0.0, 4.0)]))
     loops = [(run, Curve(pieces.start[run] - corner)) for run in closed]
@@ -143,7 +146,7 @@ def _components(
             around = [part for part in found if winds_around(part.outline, loop.points[:1])[0]]
             owner = min(around or found, key=lambda part: part.outline.signed_area)
             owner.pieces.extend(run)
-            owner.moments += green(pieces.start[run], pieces.end[run], pieces.cell[run]).sum(axis=0)
+            owner.holes.append(loop)
     return found
 
 
