@@ -4,13 +4,14 @@ import base64
 import html
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
+from PIL import Image
 
 from disol._files import as_path, written_whole
 from disol.cases import Case
@@ -262,12 +263,24 @@ def _write_movie(path: str | Path, domain: Mask, movies: list[tuple[str, Movie, 
     panels = figure.axes[: len(movies)]
     for axes in panels:
         figure.colorbar(axes.images[0], ax=axes, fraction=0.045, pad=0.03).ax.tick_params(labelsize=6)
+    figure.set_dpi(ANIMATION_DPI)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout is settled: panels must not move from frame to frame
-    writer = PillowWriter(fps=FRAMES_PER_SECOND)
-    with written_whole(path) as temporary, writer.saving(figure, str(temporary), ANIMATION_DPI):
-        for number, title in enumerate(titles):
-            for axes, (_, frames, _) in zip(panels, movies, strict=True):
-                axes.images[0].set_data(np.where(domain, frames[number], np.nan))
-            write_title(figure, title, fontsize=9)
-            writer.grab_frame()
+    canvas = import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    pictures, changing = [], [*panels, *figure.texts]
+    for artist in changing:
+        artist.set_animated(True)
+    canvas.draw()
+    unchanging = canvas.copy_from_bbox(figure.bbox)  # colour bars, which take as long to draw as all else
+    for number, title in enumerate(titles):
+        canvas.restore_region(unchanging)
+        for axes, (_, frames, _) in zip(panels, movies, strict=True):
+            axes.images[0].set_data(np.where(domain, frames[number], np.nan))
+        write_title(figure, title, fontsize=9)
+        for artist in changing:
+            figure.draw_artist(artist)
+        pictures.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    with written_whole(path) as temporary:
+        pictures[0].save(
+            temporary, save_all=True, append_images=pictures[1:], duration=1000 // FRAMES_PER_SECOND, loop=0
+        )
