@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 
 import disol
 from attempts import Attempt, WrongAnswer, chance, hostile_text, mutated, odd_file, pick, short
-from disol.fields import read_expression
+from disol.expressions import read_expression
 
 PROBLEMS = ["poisson", "poisson", "advection-diffusion-high", "elasticity", "heat"]
 FORMATS = {"PNG": "png", "GIF": "gif", "JPEG": "jpg", "TIFF": "tif", "BMP": "bmp", "WEBP": "webp"}

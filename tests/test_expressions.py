@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import disol
 from disol.errors import DisolError
-from disol.fields import DEEPEST, LONGEST, NAMED_FIELDS, read_expression
+from disol.expressions import DEEPEST, LONGEST, NAMED_FIELDS, read_expression
 
 X, Y = np.meshgrid(np.linspace(0.05, 0.95, 7), np.linspace(0.1, 0.9, 5))
 

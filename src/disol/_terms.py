@@ -15,7 +15,8 @@ from jaxtyping import Bool, Float, Shaped
 from disol import _checks as checks
 from disol._arrays import Array
 from disol.errors import DisolError, shown
-from disol.fields import NAMED_FIELDS, Source, at_pixels, read_expression
+from disol.expressions import NAMED_FIELDS, read_expression
+from disol.fields import Source, at_pixels
 from disol.geometry.connected import count_parts
 from disol.geometry.loops import NamedLoops, read_ranges
 

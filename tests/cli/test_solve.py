@@ -14,7 +14,7 @@ from printed import SIDE, cells, channel, folder_written, load_arrays
 
 import disol
 from disol.cli.report import duration, movie_times
-from disol.fields import read_expression
+from disol.expressions import read_expression
 from disol.geometry import named_shape
 from disol.geometry.loops import name_loops, read_ranges
 from disol.grid import Grid

@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float
 from disol import _checks as checks
 from disol._terms import FORCE, SUPPORT, Term
 from disol.errors import DisolError, shown
+from disol.expressions import Expression, read_expression
 from disol.fem.nitsche import BoundaryValue, Condition, Dirichlet, Neumann, Robin, takes_normal
-from disol.fields import Expression, at_pixels, read_expression
+from disol.fields import at_pixels
 from disol.geometry.curve import eroded, next_points
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NUMBER

@@ -14,7 +14,8 @@ from disol._terms import FORCE, SOURCE, SUPPORT, TIMES, FieldKind, Kind, terms_o
 from disol.cases.batches import require_one_count
 from disol.cases.conditions import VALUES, on_grid, split_conditions
 from disol.errors import DisolError
-from disol.fields import is_function, read_expression
+from disol.expressions import read_expression
+from disol.fields import is_function
 from disol.geometry.frame import Frame
 from disol.problems.coefficients import read_number, split
 from disol.problems.conventions import Conventions

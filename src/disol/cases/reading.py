@@ -15,8 +15,8 @@ from disol.cases.case import SMALLEST_RESOLUTION, Case
 from disol.cases.conditions import EXTRA, mark_pixels, read_conditions
 from disol.cases.given import advise, read_terms
 from disol.errors import DisolError, shown
+from disol.expressions import read_expression
 from disol.fem.nitsche import Dirichlet
-from disol.fields import read_expression
 from disol.geometry.curve import Geometry, eroded, fill, largest_part, parts
 from disol.geometry.frame import Frame
 from disol.geometry.loops import NamedLoops, is_ranges, name_curves, name_loops, read_ranges

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from disol import _checks as checks
 from disol.errors import DisolError, shown
-from disol.fields import read_expression
+from disol.expressions import read_expression
 from disol.geometry.named_parts import split_at_commas
 from disol.grid import Grid
 
