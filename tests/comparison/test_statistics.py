@@ -151,6 +151,20 @@ def test_only_tests_that_both_predict_a_case_of_are_compared(tmp_path):
     assert {name for name in found if name.startswith("rel_l2")} == {"rel_l2 of shapes"}
 
 
+def test_errors_are_compared_on_the_cases_that_both_predict(tmp_path):
+    config = made_up_config(tmp_path)
+    records = {}
+    for seed in config.seeds:
+        for label, refused in (("disol", 0), ("unet", 4)):
+            run = PlannedRun(config, label, seed, 3e-3)
+            records[run.name] = made_up_record(run, [1.0, 0.5], error=0.3, refused=refused)
+            if label == "disol":  # is better on the cases that the other one predicts
+                for test in records[run.name].tests.values():
+                    test.errors["rel_l2"][: len(test.index) - 4] = 0.2
+    found = compare_runs(config, list_rows(config, records))["unet"]["rel_l2 of id"]
+    assert (found.first.median, found.second.median, found.effect) == (pytest.approx(0.2), pytest.approx(0.3), 1)
+
+
 def test_few_runs_are_not_compared(tmp_path):
     config = made_up_config(tmp_path, "seeds=[0, 1]")
     runs = [PlannedRun(config, label, seed, 3e-3) for label in ("disol", "unet") for seed in (0, 1)]

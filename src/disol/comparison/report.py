@@ -31,6 +31,7 @@ from disol.comparison.summary import (
     find_time_flaw,
     list_devices,
     list_rows,
+    measure_runs,
 )
 from disol.viz import save_figure
 from disol.viz.errors import percent
@@ -306,8 +307,13 @@ def _difference_table(comparison: Comparison) -> Iterator[str]:
     found = compare_runs(config, rows)
     if not found:
         return
-    first = next(row.label for row in rows if row.is_repeated)
-    measures = {name: each for other in found.values() for name, each in other.items() if name.startswith(COMPARED)}
+    enough = [row for row in rows if row.is_repeated]
+    first = enough[0].label
+    own = {
+        name: find_quartiles(values).median
+        for name, values in measure_runs(config, enough[0], enough).items()
+        if name.startswith(COMPARED)
+    }
     counts = {other: next(iter(differences.values())) for other, differences in found.items()}
     least = max(least_p_value(each.first.count, each.second.count) for each in counts.values())
     yield "## Over runs"
@@ -319,11 +325,14 @@ def _difference_table(comparison: Comparison) -> Iterator[str]:
         + (" A run that diverged counts as worse than all others." if any(row.num_diverged for row in rows) else "")
     )
     lines = [[first, f"{next(iter(counts.values())).first.count}"]]
-    lines[0] += [_write_measure(name, each.first.median) for name, each in measures.items()]
+    lines[0] += [_write_measure(name, median) for name, median in own.items()]
     for other, differences in found.items():
-        cells = [_compared(name, differences[name]) if name in differences else "" for name in measures]
+        cells = [
+            _compared(name, differences[name], first, median) if name in differences else ""
+            for name, median in own.items()
+        ]
         lines.append([other, f"{counts[other].second.count}", *cells])
-    yield _table(["model", "runs", *map(_name_measure, measures)], lines)
+    yield _table(["model", "runs", *map(_name_measure, own)], lines)
 
 
 def _name_measure(name: str) -> str:
@@ -331,8 +340,11 @@ def _name_measure(name: str) -> str:
     return f"`{error}`, {_name_test(test)}" if error == RELATIVE else name
 
 
-def _compared(name: str, found: Difference) -> str:
-    return f"{_write_measure(name, found.second.median)} (p = {found.p_value:.2g}, {found.effect:+.2f})"
+def _compared(name: str, found: Difference, first: str, median: float) -> str:
+    told = f"p = {found.p_value:.2g}, {found.effect:+.2f}"
+    if found.first.median != median:  # the other model predicts only some of the cases
+        told += f"; {first} {_write_measure(name, found.first.median)} on the same cases"
+    return f"{_write_measure(name, found.second.median)} ({told})"
 
 
 def _write_measure(name: str, value: float) -> str:

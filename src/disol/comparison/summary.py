@@ -163,27 +163,36 @@ def compare_runs(config: ComparisonConfig, rows: Sequence[Row]) -> dict[str, dic
     """Compare the first model with each of the others over their runs, by every measure; models with few are left out.
 
     Curves are compared over equal epochs, the fewest of any run, and, if all runs were made on the same device, over
-    equal time, the shortest of any run. A run that diverged counts as infinitely bad, not as if it had not been made.
+    equal time, the shortest of any run. Errors are compared on the cases that both models predict. A run that diverged
+    counts as infinitely bad, not as if it had not been made.
     """
     enough = [row for row in rows if row.is_repeated]
     if len(enough) < 2:
         return {}
-    measured = {
-        row.label: {name: values + [math.inf] * row.num_diverged for name, values in _measure_runs(config, row, enough)}
-        for row in enough
-    }
-    first, *others = measured
+    first, *others = enough
+    found = {}
+    for other in others:
+        one, two = measure_runs(config, first, enough, beside=other), measure_runs(config, other, enough, beside=first)
+        found[other.label] = {name: find_difference(one[name], two[name]) for name in one if name in two}
+    return found
+
+
+def measure_runs(
+    config: ComparisonConfig, row: Row, rows: Sequence[Row], beside: Row | None = None
+) -> dict[str, list[float]]:
+    """Return every measure of the runs of a model, by name.
+
+    rows     all models that are compared: their shortest curve says how far curves are compared
+    beside   count only errors of cases that this model predicts, too
+    """
     return {
-        other: {
-            name: find_difference(values, measured[other][name])
-            for name, values in measured[first].items()
-            if name in measured[other]  # a model may predict no case of a test
-        }
-        for other in others
+        name: values + [math.inf] * row.num_diverged for name, values in _measure_trained(config, row, rows, beside)
     }
 
 
-def _measure_runs(config: ComparisonConfig, row: Row, rows: Sequence[Row]) -> Iterator[tuple[str, list[float]]]:
+def _measure_trained(
+    config: ComparisonConfig, row: Row, rows: Sequence[Row], beside: Row | None
+) -> Iterator[tuple[str, list[float]]]:
     """Yield every measure of the runs of a model that did not diverge, with its name."""
     everyone = [record for each in rows for record in each.trained]
     epochs = min(len(record.curve) for record in everyone)
@@ -205,11 +214,14 @@ def _measure_runs(config: ComparisonConfig, row: Row, rows: Sequence[Row]) -> It
         )
         areas = [area_over_time(loss, time, start, end) for loss, time in within]
         yield f"area under the curve from {start:.0f} to {end:.0f} s", areas
-    for name in row.trained[0].tests:
-        for error in ("rel_l1", "rel_l2"):
-            means = [record.tests[name].errors[error] for record in row.trained]
-            if all(len(values) for values in means):
-                yield f"{error} of {name}", [float(values.mean()) for values in means]
+    for name, test in row.trained[0].tests.items():
+        counted = np.isin(test.index, (beside or row).trained[0].tests[name].index)
+        if counted.any():
+            for error in ("rel_l1", "rel_l2"):
+                yield (
+                    f"{error} of {name}",
+                    [float(record.tests[name].errors[error][counted].mean()) for record in row.trained],
+                )
 
 
 def as_dict(config: ComparisonConfig, records: Mapping[str, RunRecord]) -> dict[str, Any]:
