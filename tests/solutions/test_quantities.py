@@ -258,6 +258,17 @@ def test_parts_of_one_support_add_up_and_free_parts_have_nothing():
         free.total_flux("front")
 
 
+@pytest.mark.parametrize("conventions", ["physical", "paper"])
+def test_the_work_of_a_steady_source_of_heat_is_twice_the_energy_whatever_the_time_scale(conventions):
+    held = rectangle() * (np.arange(32) < 6)
+    fields = {"source": rectangle(), "initial": 0 * rectangle()}
+    heat = disol.solve_exact(
+        "heat", domain=rectangle(), dirichlet=held, times=[4000], conventions=conventions, **fields
+    )
+    assert heat.compliance[0] == pytest.approx(3 * heat.field.sum() / 32**2)  # g ∫ f U
+    assert heat.compliance == pytest.approx(2 * heat.energy, rel=1e-6 if conventions == "paper" else 0.02)
+
+
 def test_on_pixels_reactions_are_those_of_the_nodes_of_a_part():
     clamped, pulled = np.zeros((2, 32, 32))
     clamped[8:24, 4], pulled[8:24, 27] = 1, 1

@@ -189,7 +189,7 @@ class PixelTotals(Totals):
 
     def work(self) -> Float[np.ndarray, " frame"]:
         """∫ q · U over the boundary + ∫ f · U, summed over the loads of nodes."""
-        load = self._system.load / self.case.problem.step
+        load = self._system.load / (self.case.problem.step * self.case.problem.flux_factor)
         return np.array([(load * field.values).sum() for field in self.fields])
 
     def energy(self) -> Float[np.ndarray, " frame"]:
