@@ -233,6 +233,27 @@ def test_layers_of_different_conductivity_share_one_flux():
     assert total_flux(system, found, conditions[1]) == pytest.approx(0.8 * flux)
 
 
+@pytest.mark.parametrize("conductivity", [2.0, 1e6])
+def test_the_boundary_of_two_materials_that_meet_has_the_flux_of_each(conductivity):
+    grid, angles = Grid(32, 32), 2 * np.pi * np.arange(500) / 500
+    disc = Region.from_polygons([0.5 + 0.37 * np.stack([np.cos(angles), np.sin(angles)], axis=1)])
+    across = np.where(np.arange(32) < 16, 1.0, conductivity)
+    law = diffusive(np.broadcast_to(across, grid.pixels))
+
+    def exact(x, y):
+        return y + (x - 0.5) / np.where(x < 0.5, 1.0, conductivity)
+
+    system = discretise(disc, grid, Form(law), [Dirichlet(Arc(0), exact)])
+    found = system.solve()
+    gradients = found.gradients()
+    assert inside(across * gradients[:, 0], np.ones(1)) == pytest.approx(0, abs=1e-6)
+    assert inside(gradients[:, 1], np.ones(1)) == pytest.approx(0, abs=1e-11)
+    stress = boundary_flux(system, found).stress[:, 0]
+    own = across[system.cells.corner[system.cells.element][:, 0]]
+    assert stress[:, 0] == pytest.approx(np.ones(len(own)), abs=1e-6)
+    assert stress[:, 1] / own == pytest.approx(np.ones(len(own)), abs=1e-11)
+
+
 def test_coefficients_of_pixels_that_are_all_alike_are_numbers():
     ones = np.ones((12, 12))
     flows = np.broadcast_to([0.5, -1.0], (12, 12, 2))

@@ -2,20 +2,22 @@
 
 On cut elements gradients are first-order accurate, with errors of up to a third on coarse grids; at the centres of
 whole pixels they are second-order. So on a cut element a quadratic polynomial is fitted to those at the centres of
-nearby whole pixels that are connected to it through the domain.
+nearby whole pixels that are connected to it through the domain. Gradients jump where materials meet, so only pixels
+of its own material count.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from disol.fem.cut_forms import corner_functions
+from disol.fem.cut_forms import Law, corner_functions, on_elements
 from disol.geometry.cut_cells import CutCells
 from disol.geometry.pieces import add_up
 
 RINGS = 3  # how many elements away pixels are used for a fit
+ALIKE = 0.7  # ratio of coefficients down to which two pixels count as one material
 SMOOTHING = 1e-5  # regularises the coefficients of a fit that few pixels leave undetermined
 
 
@@ -23,12 +25,14 @@ SMOOTHING = 1e-5  # regularises the coefficients of a fit that few pixels leave 
 class CutField:
     """A solution: bilinear on every element, defined at points of the domain only.
 
+    law              C, which tells one material from another
     values           by unknown and component; at nodes outside the domain they have no meaning of their own
     rounding_error   estimated error by rounding, relative to the largest value; of a time step, relative to the largest
                      value of all steps so far
     """
 
     cells: CutCells
+    law: Law
     values: Float[np.ndarray, "unknown component"]
     rounding_error: float
 
@@ -54,7 +58,7 @@ class CutField:
         gradients = own[element]
         is_cut = np.flatnonzero(element < cells.num_cut)
         touched, place = np.unique(element[is_cut], return_inverse=True)
-        fitted = fit_nearby(cells, touched, own.reshape(len(own), -1))
+        fitted = fit_nearby(cells, self.law, touched, own.reshape(len(own), -1))
         offset = np.stack([columns, rows], axis=1)[is_cut] - cells.corner[element[is_cut]]
         recovered = np.einsum("pk,pks->ps", quadratic(offset.astype(float)), fitted[place])
         gradients[is_cut] = recovered.reshape(len(is_cut), *own.shape[1:])
@@ -96,10 +100,12 @@ def _centres(
 
 
 def fit_nearby(
-    cells: CutCells, touched: Int[np.ndarray, " touched"], samples: Float[np.ndarray, "element sample"]
+    cells: CutCells, law: Law, touched: Int[np.ndarray, " touched"], samples: Float[np.ndarray, "element sample"]
 ) -> Float[np.ndarray, "touched 6 sample"]:
     """Fit a quadratic polynomial, around each of some elements, to samples at the centres of nearby elements."""
     one, other = _near(cells, touched)
+    alike = _are_alike(cells, law, touched[one], other)
+    one, other = one[alike], other[alike]
     offset = (cells.corner[other] - cells.corner[touched[one]]).astype(float)
     weight = np.where(other >= cells.num_cut, 1.0, 1e-3 * cells.areas[other] ** 2) / (1 + (offset**2).sum(axis=1)) ** 3
     basis = quadratic(offset)
@@ -107,6 +113,16 @@ def fit_nearby(
     normal += SMOOTHING * np.einsum("eii->e", normal)[:, None, None] * np.diag([0.0, 1, 1, 1, 1, 1]) / 6
     right = add_up(one, (weight[:, None] * basis)[:, :, None] * samples[other][:, None, :], len(touched))
     return np.linalg.solve(normal, right)
+
+
+def _are_alike(
+    cells: CutCells, law: Law, one: Int[np.ndarray, " pair"], other: Int[np.ndarray, " pair"]
+) -> Bool[np.ndarray, " pair"]:
+    """Tell which pairs of elements are of about the same material."""
+    first, second = (on_elements(cells, "law", law, which, axes=4) for which in (one, other))
+    largest, change = np.maximum(np.abs(first), np.abs(second)), np.abs(first - second)
+    alike = change.max(axis=(1, 2, 3, 4)) <= (1 - ALIKE) * largest.max(axis=(1, 2, 3, 4))
+    return np.broadcast_to(alike, len(one))
 
 
 def _near(

@@ -318,7 +318,7 @@ class CutSystem:
     def _field(self, solution: Vector, rounding_error: float) -> CutField:
         values = np.empty(len(self._order))
         values[self._order] = solution
-        return CutField(self.cells, values.reshape(-1, self.form.components), rounding_error)
+        return CutField(self.cells, self.form.law, values.reshape(-1, self.form.components), rounding_error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ def boundary_flux(system: CutSystem, field: CutField) -> BoundaryFlux:
     touched, place = np.unique(cells.element, return_inverse=True)
     law = on_elements(cells, "law", system.form.law, slice(None), axes=4)
     stress = np.einsum("...cadb,...db->...ca", law, field.element_gradients())
-    fitted = fit_nearby(cells, touched, stress.reshape(len(stress), -1))
+    fitted = fit_nearby(cells, system.form.law, touched, stress.reshape(len(stress), -1))
     middle = 0.5 * (pieces.start + pieces.end)
     at_piece = quadratic(middle - cells.corner[cells.element] - 0.5)
     recovered = np.einsum("pk,pks->ps", at_piece, fitted[place]).reshape(len(middle), -1, 2)
