@@ -95,8 +95,9 @@ def test_gradients_in_coefficients_and_loads_of_a_mask_are_slopes() -> None:
     flowing = plate(dirichlet={"left": 1.0, "right": "2 + y"}, flux={"hole1": 5.0}, convection={"top": (3.0, 20.0)})
     flowing |= {"source": SMOOTH, "diffusion": SMOOTH, "velocity": np.array([3.0, 4.0])}
     require_slopes("advection-diffusion-high", ("source", "diffusion", "velocity"), flowing)
-    cooled = plate(flux={"hole1": 5.0}, convection={"top": (3.0, 20.0)}, diffusion=SMOOTH)  # no value is held
-    require_slopes("poisson", ("diffusion",), cooled)
+    for exchange in (3.0, 300.0):
+        cooled = plate(flux={"hole1": 5.0}, convection={"top": (exchange, 20.0)}, diffusion=SMOOTH)  # no value is held
+        require_slopes("poisson", ("diffusion",), cooled)
     held, pulled = np.zeros((2, SIDE, SIDE))
     held[2:14, 3], pulled[2:14, 12] = 1, 1 + RNG.random(12)
     clamped = plate(fix_x=held, fix_y=held, force_x=0 * pulled, force_y=pulled, young=SMOOTH, poisson_ratio=0.3)
@@ -151,6 +152,7 @@ def add_to_part(parts: dict[str, Any], part: str, place: int | None, size: float
             },
         ),
         ("heat", {"dirichlet": {"left": 1.0, "hole1": lambda x, y: x}, "initial": SMOOTH, "times": [2, 6]}),
+        ("poisson", {"flux": {"left": 5.0}, "convection": {"top": (300.0, 2.0), "hole1": (lambda x, y: 400 * x, 1.0)}}),
     ],
 )
 def test_gradients_in_what_is_stated_by_parts_are_slopes(problem: str, data: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from disol.fem.cut_adjoint import ElementLoads, Sensitivity
 from disol.fem.cut_forms import N_N, N_SLOPE, SLOPE_SAMPLE, Elements, groups, on_elements, source_samples
 from disol.fem.cut_system import CutSystem
-from disol.fem.nitsche import BoundaryPoints, Dirichlet, Neumann, Robin
+from disol.fem.nitsche import BoundaryPoints, Dirichlet, Hold, Neumann, Robin
 from disol.geometry.pieces import add_up
 
 
@@ -99,7 +99,7 @@ def material_gradient(system: CutSystem, sensitivity: Sensitivity) -> Material:
     gradient = Material(law, velocity, upwind, reaction, density, np.zeros(size), source)
     for number, component, pieces in system.boundary.where:
         condition = system.boundary.conditions[number]
-        if isinstance(condition, Dirichlet):
+        if isinstance(condition, Dirichlet | Robin):
             at = BoundaryPoints.on(system.cells, pieces)
             _add_nitsche(gradient, system, sensitivity, condition, component, at)
     return gradient
@@ -109,34 +109,59 @@ def _add_nitsche(
     gradient: Material,
     system: CutSystem,
     sensitivity: Sensitivity,
-    condition: Dirichlet,
+    condition: Dirichlet | Robin,
     component: int,
     at: BoundaryPoints,
 ) -> None:
-    """Add the contributions of a Dirichlet condition through the law, the penalty and the inflow, in place."""
+    """Add the contributions of a condition through the law, the penalty and the inflow, in place."""
+    held = system.boundary.hold(condition, component, at)
+    if not held.is_stiff.any():
+        return
     size = len(gradient.penalty)
-    value = at.evaluate("value", condition.value, component, system.form.components)
-    stiffness, load = sensitivity.stiffness[at.element], sensitivity.load[at.element]
-    consistency = stiffness[:, :, component] + stiffness[:, :, :, :, component].transpose(0, 3, 1, 2)
-    tested = np.einsum("pqi,pijd->pqjd", at.values, consistency) + value[:, :, None, None] * load[:, None]
-    along_normal = -np.einsum("pq,pqbj,pqjd->pdb", at.weight, at.slopes, tested, optimize=True)
+    through = _Through.of(system, sensitivity, held, component, at)
+    weight = at.weight * held.share
+    along_normal = -np.einsum("pq,pqbj,pqjd->pdb", weight, at.slopes, through.flux, optimize=True)
     gradient.law[:, component] += add_up(at.element, np.einsum("pa,pdb->padb", at.normal, along_normal), size)
-    square = _square(sensitivity, component, at, value)
-    penalty = (at.weight * square).sum(axis=1)
-    gradient.penalty[:] += add_up(at.element, penalty, size)
-    velocity = np.zeros(2) if system.form.velocity is None else system.form.velocity
-    carried = on_elements(system.cells, "velocity", velocity, at.element, axes=1)
-    enters = np.heaviside(-(carried * at.normal).sum(axis=1), 0.5)
-    gradient.velocity[:] -= add_up(at.element, (penalty * enters)[:, None] * at.normal, size)
+    by_penalty = through.square - held.resistance * (through.share + held.resistance * through.slack)
+    gradient.penalty[:] += add_up(at.element, (at.weight * held.is_stiff * by_penalty).sum(axis=1), size)
+    if isinstance(condition, Dirichlet):
+        velocity = np.zeros(2) if system.form.velocity is None else system.form.velocity
+        carried = on_elements(system.cells, "velocity", velocity, at.element, axes=1)
+        enters = np.heaviside(-(carried * at.normal).sum(axis=1), 0.5)
+        square = (at.weight * through.square).sum(axis=1)
+        gradient.velocity[:] -= add_up(at.element, (square * enters)[:, None] * at.normal, size)
 
 
-def _square(
-    sensitivity: Sensitivity, component: int, at: BoundaryPoints, value: Float[np.ndarray, "piece 3"]
-) -> Float[np.ndarray, "piece 3"]:
-    """Return dJ with respect to the factor α in ∫ α u w = ∫ α g w, per unit of quadrature weight."""
-    stiffness = sensitivity.stiffness[at.element][:, :, component, :, component]
-    load = _tested(sensitivity.load, component, at)
-    return np.einsum("pqi,pqj,pij->pq", at.values, at.values, stiffness, optimize=True) + value * load
+@dataclass(frozen=True, eq=False)
+class _Through:
+    """dJ with respect to the terms of a `Hold` at points, per unit of quadrature weight.
+
+    slack   with respect to share · resistance
+    flux    with respect to t(N_j e_d), divided by −share
+    """
+
+    square: Float[np.ndarray, "piece 3"]
+    share: Float[np.ndarray, "piece 3"]
+    slack: Float[np.ndarray, "piece 3"]
+    flux: Float[np.ndarray, "piece 3 4 component"]
+
+    @classmethod
+    def of(
+        cls, system: CutSystem, sensitivity: Sensitivity, held: Hold, component: int, at: BoundaryPoints
+    ) -> "_Through":
+        stiffness, load = sensitivity.stiffness[at.element], sensitivity.load[at.element]
+        flux = system.boundary.flux(at)[:, :, component]
+        consistency = stiffness[:, :, component] + stiffness[:, :, :, :, component].transpose(0, 3, 1, 2)
+        tested = np.einsum("pqi,pijd->pqjd", at.values, consistency) + held.value[:, :, None, None] * load[:, None]
+        both = stiffness + stiffness.transpose(0, 3, 4, 1, 2)
+        slack = np.einsum("pqic,picjd->pqjd", flux, both, optimize=True)
+        square = np.einsum("pqi,pqj,pij->pq", at.values, at.values, stiffness[:, :, component, :, component])
+        return cls(
+            square + held.value * _tested(sensitivity.load, component, at),
+            -(tested * flux).sum(axis=(2, 3)),
+            -0.5 * (slack * flux).sum(axis=(2, 3)),
+            tested + held.resistance[:, :, None, None] * slack,
+        )
 
 
 def _tested(loads: ElementLoads, component: int, at: BoundaryPoints) -> Float[np.ndarray, "piece 3"]:
@@ -161,22 +186,22 @@ class ValueGradient:
 
 def boundary_gradients(system: CutSystem, sensitivity: Sensitivity) -> Iterator[ValueGradient]:
     """Yield dJ with respect to the values, fluxes, Robin coefficients and outside values of all conditions."""
-    count = system.form.components
     for number, component, pieces in system.boundary.where:
         condition, at = system.boundary.conditions[number], BoundaryPoints.on(system.cells, pieces)
         tested = _tested(sensitivity.load, component, at)
         if isinstance(condition, Neumann):
             found = {"flux": tested}
-        elif isinstance(condition, Robin):
-            outside = at.evaluate("outside", condition.outside, component, count)
-            coefficient = at.evaluate("coefficient", condition.coefficient, component, count)
-            found = {
-                "coefficient": _square(sensitivity, component, at, outside),
-                "outside": coefficient * tested,
-            }
         else:
-            square = (system.boundary.penalty[at.element] + system.boundary.inflow(at))[:, None]
+            assert isinstance(condition, Dirichlet | Robin)
+            held = system.boundary.hold(condition, component, at)
             flux = system.boundary.flux(at)[:, :, component]
-            found = {"value": square * tested - np.einsum("pqjd,pjd->pq", flux, sensitivity.load[at.element])}
+            value = held.square * tested - held.share * np.einsum("pqjd,pjd->pq", flux, sensitivity.load[at.element])
+            found = {"value": value}
+            if isinstance(condition, Robin):
+                through = _Through.of(system, sensitivity, held, component, at)
+                stiff = held.resistance * (  # dθ/dα = (1 − θ)/α, and d(θ/α)/dα = (1 − 2θ)/α²
+                    (1 - held.share) * through.share + held.resistance * (1 - 2 * held.share) * through.slack
+                )
+                found = {"coefficient": np.where(held.is_stiff, stiff, through.square), "outside": value}
         for name, gradient in found.items():
             yield ValueGradient(number, name, component, at, at.weight * gradient)

@@ -8,6 +8,11 @@ With t(u) = σ(u) n the conormal flux, or traction, the symmetric Nitsche terms 
 those of a flux q on N are ∫_N q · w on the right, and those of a Robin condition t(u) = α (ū − u) on R are ∫_R α u · w
 on the left and ∫_R α ū · w on the right. Any other boundary has zero flux, and no term.
 
+Where α > β, ∫_R α (u − ū) · w would fix bilinear functions on R and so spoil their slopes nearby. There, with
+θ = 1 − β/α, its place is taken by terms that are as consistent, and those of values as α → ∞:
+
+    ∫_R β (u − ū) · w − θ (t(u) · w + t(w) · (u − ū)) − θ/α t(u) · t(w).
+
 The penalty of an element K is β = max(2 Λ, 4 |C| / h), with Λ = max ∫_{D∩K} |t(w)|² / ∫_K C ∇w : ∇w over bilinear w:
 twice the bound for positive definiteness. Half of it is not enough, and much more spoils the solution at ends of arcs.
 """
@@ -19,7 +24,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from disol import _checks as checks
 from disol.errors import DisolError, PlacedError
@@ -149,6 +154,26 @@ class BoundaryPoints:
 
 
 @dataclass(frozen=True, eq=False)
+class Hold:
+    """What holds u at points.
+
+        ∫ square (u − value) w − share (t(u) w + t(w) (u − value)) − share · resistance t(u) t(w)
+
+    value        g, or ū outside
+    square       β + max(−v·n, 0), or the smaller one of α and β
+    share        1, or θ
+    resistance   0, or 1/α where α > β
+    is_stiff     whether the terms depend on β: for values, and where α > β
+    """
+
+    value: Float[np.ndarray, "piece 3"]
+    square: Float[np.ndarray, "piece 3"]
+    share: Float[np.ndarray, "piece 3"]
+    resistance: Float[np.ndarray, "piece 3"]
+    is_stiff: Bool[np.ndarray, "piece 3"]
+
+
+@dataclass(frozen=True, eq=False)
 class Boundary:
     """Conditions on arcs, and their contributions to the matrices and loads of elements.
 
@@ -199,11 +224,46 @@ class Boundary:
         velocity = on_elements(self.cells, "velocity", self.form.velocity, at.element, axes=1)
         return np.maximum(-(velocity * at.normal).sum(axis=1), 0.0)
 
+    def _exchange(self, condition: Robin, component: int, at: BoundaryPoints) -> Float[np.ndarray, "piece 3"]:
+        """α at points."""
+        of = f" of {condition.name}" if condition.name else ""
+        coefficient = at.evaluate(f"h{of}", condition.coefficient, component, self.form.components)
+        if (coefficient < 0).any():
+            raise DisolError("h of convection must not be negative on any piece of its part. Raise it there.")
+        return coefficient
+
+    def hold(self, condition: Dirichlet | Robin, component: int, at: BoundaryPoints) -> Hold:
+        """Return how a condition holds a component at points."""
+        penalty = np.broadcast_to(self.penalty[at.element][:, None], at.x.shape)
+        none, count = np.zeros_like(penalty), self.form.components
+        if isinstance(condition, Dirichlet):
+            value = at.evaluate(condition.name or "value", condition.value, component, count)
+            return Hold(value, penalty + self.inflow(at)[:, None], none + 1, none, np.ones_like(none, dtype=bool))
+        of = f" of {condition.name}" if condition.name else ""
+        coefficient = self._exchange(condition, component, at)
+        value = at.evaluate(f"U_out{of}", condition.outside, component, count)
+        is_stiff = (coefficient > penalty) & (penalty > 0)
+        resistance = np.divide(1.0, coefficient, out=none, where=is_stiff)
+        share = np.where(is_stiff, 1 - penalty * resistance, 0.0)
+        return Hold(value, np.where(is_stiff, penalty, coefficient), share, resistance, is_stiff)
+
+    def _holds_stiffly(self) -> Bool[np.ndarray, "piece component"]:
+        """Tell which pieces have values or, somewhere, an exchange that exceeds the smallest penalty."""
+        found = self.kinds[Dirichlet].T >= 0
+        for number, component, pieces in self.where:
+            condition = self.conditions[number]
+            if isinstance(condition, Robin):
+                at = BoundaryPoints.on(self.cells, pieces)
+                law = on_elements(self.cells, "law", self.form.law, at.element, axes=4)
+                least = SMALLEST_PENALTY * np.abs(law).max(axis=(1, 2, 3, 4)) / self.cells.grid.h
+                found[pieces, component] |= (self._exchange(condition, component, at) > least[:, None]).any(axis=1)
+        return found
+
     @cached_property
     def penalty(self) -> Float[np.ndarray, " element"]:
-        """β of each element, 0 without a Dirichlet condition."""
+        """β of each element, 0 where nothing holds it stiffly."""
         penalty = np.zeros(len(self.cells.corner))
-        held = self.kinds[Dirichlet].T >= 0
+        held = self._holds_stiffly()
         which = np.flatnonzero(held.any(axis=1))
         if not len(which):
             return penalty
@@ -270,24 +330,17 @@ class Boundary:
             flux = at.evaluate(condition.name or "flux", condition.flux, component, count)
             load[:, :, component] = np.einsum("pq,pq,pqi->pi", at.weight, flux, at.values)
         elif isinstance(condition, Dirichlet | Robin):
-            if isinstance(condition, Robin):
-                of = f" of {condition.name}" if condition.name else ""
-                square = at.evaluate(f"h{of}", condition.coefficient, component, count)
-                if (square < 0).any():
-                    raise DisolError("h of convection must not be negative on any piece of its part. Raise it there.")
-                value = at.evaluate(f"U_out{of}", condition.outside, component, count)
-            else:
-                value = at.evaluate(condition.name or "value", condition.value, component, count)
-                square = (self.penalty[at.element] + self.inflow(at))[:, None]
-                flux = self.flux(at)[:, :, component]
-                consistency = np.einsum("pq,pqi,pqjd->pijd", at.weight, at.values, flux)
+            held = self.hold(condition, component, at)
+            if held.share.any():
+                flux, shared = self.flux(at)[:, :, component], at.weight * held.share
+                consistency = np.einsum("pq,pqi,pqjd->pijd", shared, at.values, flux)
                 matrix[:, :, component] -= consistency
                 matrix[:, :, :, :, component] -= consistency.transpose(0, 2, 3, 1)
-                load -= np.einsum("pq,pq,pqjd->pjd", at.weight, value, flux)
-            matrix[:, :, component, :, component] += np.einsum(
-                "pq,pqi,pqj->pij", at.weight * square, at.values, at.values
-            )
-            load[:, :, component] += np.einsum("pq,pqi->pi", at.weight * square * value, at.values)
+                matrix -= np.einsum("pq,pqic,pqjd->picjd", shared * held.resistance, flux, flux, optimize=True)
+                load -= np.einsum("pq,pq,pqjd->pjd", shared, held.value, flux)
+            squared = at.weight * held.square
+            matrix[:, :, component, :, component] += np.einsum("pq,pqi,pqj->pij", squared, at.values, at.values)
+            load[:, :, component] += np.einsum("pq,pqi->pi", squared * held.value, at.values)
         touched, place = np.unique(at.element, return_inverse=True)
         matrices[touched] += add_up(place, matrix, len(touched))
         loads[touched] += add_up(place, load, len(touched))

@@ -62,8 +62,9 @@ def total_flux(
 ) -> Float[np.ndarray, " component"]:
     """∫ t(u) where a condition holds, for the components it applies to, else 0: the flux into the domain, or the force.
 
-    For a Dirichlet condition it is the flux that balances the discrete problem, t(u) − (β + max(−v·n, 0)) (u − g), so
-    that the totals of all conditions and ∫ f − v · ∇u − r u add up to 0, to rounding.
+    For a Dirichlet condition it is the flux that balances the discrete problem, t(u) − (β + max(−v·n, 0)) (u − g), and
+    for exchange with α > β it is θ t(u) − β (u − ū), so that the totals of all conditions and ∫ f − v · ∇u − r u add up
+    to 0, to rounding.
 
     arcs   integrate over these arcs only; they must not overlap
     """
@@ -123,15 +124,10 @@ def _density(
     boundary, count = system.boundary, system.form.components
     if isinstance(condition, Neumann):
         return at.evaluate("flux", condition.flux, component, count)
-    here = _here(system, field, component, at)
-    if isinstance(condition, Robin):
-        coefficient = at.evaluate("coefficient", condition.coefficient, component, count)
-        return coefficient * (at.evaluate("outside", condition.outside, component, count) - here)
-    assert isinstance(condition, Dirichlet)
-    given = at.evaluate("value", condition.value, component, count)
-    penalty = (boundary.penalty[at.element] + boundary.inflow(at))[:, None]
-    values = field.values[system.cells.nodes[at.element]]
-    return np.einsum("pqjd,pjd->pq", boundary.flux(at)[:, :, component], values) - penalty * (here - given)
+    assert isinstance(condition, Dirichlet | Robin)
+    held, values = boundary.hold(condition, component, at), field.values[system.cells.nodes[at.element]]
+    flux = np.einsum("pqjd,pjd->pq", boundary.flux(at)[:, :, component], values)
+    return held.share * flux - held.square * (_here(system, field, component, at) - held.value)
 
 
 def _here(system: CutSystem, field: CutField, component: int, at: BoundaryPoints) -> Float[np.ndarray, "piece 3"]:
