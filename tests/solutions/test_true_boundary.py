@@ -150,6 +150,21 @@ def test_where_bilinear_elements_lock_is_told():
         bar(6, poisson_ratio=0.48)
 
 
+def test_where_a_tensor_at_an_angle_to_the_grid_locks_is_told():
+    domain, left, _ = rectangle(32)
+    terms = {"domain": domain, "dirichlet": left, "source": domain, **PHYSICAL}
+    turn = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]])
+    slanted = turn @ np.diag([1.0, 2000.0]) @ turn.T
+    disol.solve_exact("poisson", **terms, diffusion=np.diag([1.0, 2000.0]))
+    disol.solve_exact("poisson", **terms, diffusion=turn @ np.diag([1.0, 20.0]) @ turn.T)
+    with pytest.warns(UserWarning, match="diffusion is 2,000 times larger along one of its main axes") as caught:
+        disol.solve_exact("poisson", **terms, diffusion=slanted)
+    assert caught[0].filename == __file__
+    varying = slanted[..., None, None] * np.ones((32, 32))
+    with pytest.warns(UserWarning, match="conductivity is"):
+        disol.solve_exact("heat", **terms, initial=domain, conductivity=varying, times=[1], time_step=1)
+
+
 def test_heat_starts_at_its_initial_field_and_ends_at_the_steady_solution():
     domain, left, _ = rectangle(32)
     terms = {"domain": domain, "dirichlet": left, "source": domain}

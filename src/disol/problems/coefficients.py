@@ -5,7 +5,7 @@ the true boundary cuts from other pixels take the value of the nearest of these.
 centres, also of the pixels next to the domain, unless it has no value there that the equation allows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ Mask = Bool[np.ndarray, "height width"]
 # A number, an array or a function: [height, width]; for a velocity [2, height, width]; for a tensor [2, 2] or
 # [2, 2, height, width].
 Given = Any
+STIFFEST = 300.0  # off-diagonal entry of a tensor, in its smaller principal values, above which elements lock notably
 ROUNDING = 1e-12  # relative difference up to which the entries of a tensor count as symmetric
 
 
@@ -132,6 +133,22 @@ def with_neighbours(mask: Mask) -> Mask:
 def nearest(known: Mask) -> Int[np.ndarray, "2 height width"]:
     """Return row and column of the known pixel nearest to each pixel; for a known pixel its own."""
     return scipy.ndimage.distance_transform_edt(~known, return_distances=False, return_indices=True)
+
+
+def cautions_of_tensor(name: str, tensor: Float[np.ndarray, "..."] | float, domain: Mask) -> Iterator[str]:
+    """Warn of a tensor, [2, 2] or [2, 2, height, width], whose main axes need finer pixels than the grid has."""
+    entries = np.asarray(tensor)
+    if entries.shape[:2] != (2, 2):
+        return
+    entries = entries if entries.ndim == 2 else entries[..., domain]
+    principal = np.linalg.eigvalsh(np.moveaxis(entries, (0, 1), (-2, -1)))
+    slanted = np.abs(entries[0][1]) > STIFFEST * principal[..., 0]
+    if slanted.any():
+        ratio = float((principal[..., 1] / principal[..., 0])[slanted].max())
+        yield (
+            f"{name} is {ratio:,.0f} times larger along one of its main axes than along the other, at an angle to the "
+            "grid: bilinear elements are too stiff there, and estimate_distance is too small. Raise the resolution."
+        )
 
 
 def depth(value: Given) -> int:

@@ -1,6 +1,6 @@
 """Transient heat conduction: one unknown, driven by an initial field and a source."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,9 +14,9 @@ from disol.errors import DisolError
 from disol.fem import Element, consistent_load, forms
 from disol.fem.cut_forms import ComponentSource, Form, conducting
 from disol.fields import times
-from disol.problems.coefficients import Coefficient
+from disol.problems.coefficients import Coefficient, cautions_of_tensor
 from disol.problems.conventions import Conventions
-from disol.problems.problem import Problem, Terms, TransientProblem
+from disol.problems.problem import Mask, Problem, Terms, TransientProblem
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,10 @@ class HeatProblem(TransientProblem):
         if strength == 0 and self.source_strength != 0:
             raise DisolError("The load underflows in double precision. Use other units.")
         return [times(strength, source)]
+
+    def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
+        """Warn where bilinear elements lock: in strongly anisotropic materials at an angle to the grid."""
+        yield from cautions_of_tensor("conductivity", coefficients.get("conductivity", 1.0), domain)
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
         """∫ Nᵢ Nⱼ + δ s ∇Nᵢ · ∇Nⱼ, with δ the time step."""

@@ -1,6 +1,6 @@
 """Poisson and advection-diffusion: one unknown, driven by a source."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from disol.fem import ELEMENTS, Element, consistent_load, forms, nodal_load
 from disol.fem.cut_forms import Form, conducting
 from disol.fields import Source, at_nodes, at_pixels, is_function
 from disol.grid import Grid, nodes_touching, pixel_means
-from disol.problems.coefficients import Coefficient
+from disol.problems.coefficients import Coefficient, cautions_of_tensor
 from disol.problems.conventions import Conventions
 from disol.problems.problem import Mask, Problem, Terms
 
@@ -74,6 +74,10 @@ class ScalarProblem(Problem):
             return False
         own, others = (np.array(each.velocity) / each.diffusion for each in (self, other))
         return bool(np.allclose(own, others, rtol=1e-12, atol=0))
+
+    def cautions(self, domain: Mask, coefficients: Terms) -> Iterator[str]:
+        """Warn where bilinear elements lock: in strongly anisotropic materials at an angle to the grid."""
+        yield from cautions_of_tensor("diffusion", coefficients.get("diffusion", self.diffusion), domain)
 
     def element_matrix(self, element: Element, conventions: Conventions) -> Float[np.ndarray, "4 4"]:
         """∫ κ ∇Nᵢ · ∇Nⱼ + wᵢ v · ∇Nⱼ, with w = N (Galerkin) or w = N + τ v · ∇N (SUPG)."""
