@@ -13,6 +13,7 @@ from disol._files import (
     INCOMING,
     claimed,
     drop_unfinished,
+    folder_written_whole,
     read_current,
     read_regular,
     require_regular,
@@ -107,6 +108,23 @@ def test_the_next_write_removes_what_a_killed_one_has_left_but_nothing_of_one_th
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_what_is_written_has_the_usual_permissions_and_no_thread_sees_another_umask(tmp_path, monkeypatch, umask):
+    before = os.umask(umask)
+    try:
+        monkeypatch.setattr("os.umask", None)  # changing it, if only to read it, would change it for all threads
+        with written_whole(tmp_path / "a.txt") as path:
+            path.write_text("new")
+        with folder_written_whole(tmp_path / "folder", ".txt") as folder:
+            (folder / "a.txt").write_text("new")
+        write_together(tmp_path / "together", {"a.txt": b"new"})
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    for made in tmp_path.rglob("*"):
+        assert stat.S_IMODE(made.stat().st_mode) == (0o777 if made.is_dir() else 0o666) & ~umask
+
+
 def test_a_name_that_leaves_no_room_for_a_temporary_one_is_written(tmp_path):
     target = tmp_path / f"{'ü' * 100}.txt"
     with written_whole(target) as path:
@@ -154,10 +172,10 @@ def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path, monkeypatc
     ):
         raise OSError("encoder error")
 
-    def fail(**settings):
+    def fail(*arguments):
         raise OSError("no name is free")
 
-    monkeypatch.setattr("tempfile.mkstemp", fail)
+    monkeypatch.setattr("os.open", fail)
     with pytest.raises(ValueError, match=r"Cannot write .*a\.png: no name is free\. Choose"):
         written_whole(tmp_path / "a.png").__enter__()
 

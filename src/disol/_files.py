@@ -11,7 +11,6 @@ import mmap
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -101,7 +100,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             raise DisolError(f"Cannot write {target}: {reason}. Choose another path.") from error
         try:
             yield temporary
-            finish(temporary)
+            sync_file(temporary)
             temporary.replace(target)
             sync_folder(target.parent)
         except OSError as error:
@@ -128,12 +127,11 @@ def folder_written_whole(folder: Path, ending: str) -> Iterator[Path]:
     """
     require_room(folder, ending)
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}{_UNFINISHED_FILE}", dir=folder.parent))
+        temporary = _new_folder(folder.parent, f".{folder.name[:50]}{_UNFINISHED_FILE}")
     except OSError as error:
         raise DisolError(f"Cannot write to {folder}: {error.strerror or error}. Choose another path.") from error
     try:
         yield temporary
-        temporary.chmod(0o777 & ~current_umask())  # mkdtemp makes folders that only their owner can read
         replaced = temporary.with_name(f"{temporary.name}-replaced")
         if folder.exists():
             folder.rename(replaced)
@@ -152,16 +150,20 @@ def temporary_beside(target: Path) -> Iterator[Path]:
     drop_unfinished(target)
     prefix, suffix = _name_unfinished(target)
     while True:
-        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
+        name = target.parent / f"{prefix}{_new_name()}{suffix}"
+        try:
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        except FileExistsError:
+            continue
         if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
             break
         os.close(descriptor)  # another process removed it before it was locked
     if fcntl is None:
         os.close(descriptor)
     try:
-        yield Path(name)
+        yield name
     finally:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         if fcntl is not None:
             os.close(descriptor)
 
@@ -186,6 +188,23 @@ def _name_unfinished(target: Path) -> tuple[str, str]:
     return f".{stem[:50]}{_UNFINISHED_FILE}", target.suffix
 
 
+def _new_name() -> str:
+    """Return eight random letters: the functions of `tempfile` make files that only their owner can read.
+
+    To give them the usual permissions one must know the umask, which can be read only by changing it for all threads.
+    """
+    return os.urandom(4).hex()
+
+
+def _new_folder(parent: Path, prefix: str) -> Path:
+    """Make a folder with a new name that begins with a prefix."""
+    while True:
+        folder = parent / f"{prefix}{_new_name()}"
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+
+
 def try_lock(descriptor: int) -> bool:
     """Lock an open file for this process alone until it is closed, even by a kill; always true without locks."""
     if fcntl is None:
@@ -200,10 +219,9 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
-def finish(path: Path) -> None:
-    """Give a temporary file the usual permissions, and wait until it is on the disk."""
+def sync_file(path: Path) -> None:
+    """Wait until a file is on the disk."""
     with path.open("rb+") as file:
-        path.chmod(0o666 & ~current_umask())  # mkstemp makes files that only their owner can read
         os.fsync(file.fileno())
 
 
@@ -244,8 +262,7 @@ def write_together(
         move_up(folder, names)
         for left in folder.glob(f"{UNFINISHED}*"):
             shutil.rmtree(left)
-        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
-        unfinished.chmod(0o777 & ~current_umask())  # mkdtemp makes folders that only their owner can read
+        unfinished = _new_folder(folder, UNFINISHED)
         for name, content in contents.items():
             write_durably(unfinished / name, content)
         sync_folder(unfinished)
@@ -327,10 +344,3 @@ def sync_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno not in CANNOT_TELL:
             raise
-
-
-def current_umask() -> int:
-    """Return the permissions that new files do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

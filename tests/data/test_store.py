@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path, monke
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("os.open", refuse)
     with pytest.raises(ValueError, match=r"cannot be written: Permission denied\. Choose a folder"):
         create_store(tmp_path / "cases.h5", small_settings())
 

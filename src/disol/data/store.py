@@ -15,8 +15,8 @@ from disol._files import (
     NOT_SUPPORTED,
     as_path,
     drop_unfinished,
-    finish,
     map_regular,
+    sync_file,
     sync_folder,
     temporary_beside,
     try_lock,
@@ -220,7 +220,7 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
         with temporary_beside(path) as temporary:
             lay_out(temporary, settings, encodings)
             _reserve(temporary)
-            finish(temporary)
+            sync_file(temporary)
             try:
                 path.hardlink_to(temporary)
             except FileExistsError:
