@@ -4,10 +4,11 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from disol.data.workers import in_order
+from disol.data.workers import _worker_environment, in_order
 
 COUNT_FAULTS = """
 import resource, sys
@@ -42,3 +43,20 @@ def test_worker_processes_use_one_thread_and_keep_what_they_free(monkeypatch: py
     names = ["OMP_NUM_THREADS", "MALLOC_MMAP_MAX_"]
     assert list(in_order(os.getenv, names, workers=1)) == ["1", "0"]
     assert [os.environ.get(name) for name in names] == ["7", None]
+
+
+def test_threads_that_start_workers_at_the_same_time_leave_the_environment_as_it_was() -> None:
+    before, entered, leave = dict(os.environ), threading.Event(), threading.Event()
+
+    def start() -> None:
+        with _worker_environment():
+            entered.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=start)
+    with _worker_environment():
+        thread.start()
+        entered.wait(0.2)  # in vain, as one thread at a time changes it
+    leave.set()
+    thread.join()
+    assert dict(os.environ) == before

@@ -21,6 +21,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLI
 # These let the GNU C library keep freed memory, as `disol._devices.reused_memory` does.
 _KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 _SETTINGS = {**dict.fromkeys(_THREADS, "1"), **_KEPT_MEMORY}
+_changing = threading.Lock()  # the environment, which all threads share
 _WAITING_PER_WORKER = 2  # tasks handed out ahead, so that no worker idles while a chunk is solved or written
 
 
@@ -73,18 +74,19 @@ def _worker_environment() -> Iterator[None]:
 
     Neither Ctrl-C nor SIGTERM interrupts the start of a process, which would leave a pool that never ends.
     """
-    before = {name: os.environ.get(name) for name in _SETTINGS}
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    os.environ.update(_SETTINGS)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    with _changing:
+        before = {name: os.environ.get(name) for name in _SETTINGS}
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        os.environ.update(_SETTINGS)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def follow_main_process(wanted: Connection | None = None) -> None:
