@@ -48,6 +48,21 @@ def test_subpackages_need_no_import_of_their_own():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_what_is_imported_first_changes_no_public_name():
+    program = (
+        "import importlib, pkgutil, disol\n"
+        "for package in disol.SUBPACKAGES:\n"
+        "    path = getattr(disol, package).__path__\n"
+        "    for module in pkgutil.iter_modules(path, f'disol.{package}.'):\n"
+        "        if module.name.endswith(tuple(f'.{name}' for name in disol.PUBLIC_NAMES)):\n"
+        "            importlib.import_module(module.name)\n"
+        "for name in disol.PUBLIC_NAMES:\n"
+        "    assert type(getattr(disol, name)).__name__ != 'module', name\n"
+        "assert callable(disol.comparison.compare) and callable(disol.data.generate)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(AttributeError, match=r"disol has no 'solve'\. It has .*draw.*solve_exact"):
         disol.solve  # noqa: B018

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from disol.cases import Case as Case
     from disol.cases import draw as draw
     from disol.cases import read_case as read_case
-    from disol.comparison.compare import compare as compare
+    from disol.comparison.comparison import compare as compare
     from disol.data import CaseDataset as CaseDataset
     from disol.data.generate import generate as generate
     from disol.differentiable import solve_differentiable as solve_differentiable

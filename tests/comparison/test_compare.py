@@ -20,7 +20,7 @@ from disol._devices import check_device
 from disol.cli import main
 from disol.comparison import report as report_module
 from disol.comparison import run as run_module
-from disol.comparison.compare import Comparison, _Jobs
+from disol.comparison.comparison import Comparison, _Jobs
 from disol.comparison.config import read_comparison
 from disol.comparison.plan import Places, PlannedRun
 from disol.comparison.records import write_record
@@ -206,7 +206,7 @@ def work_until_told_to_end(folder: Path) -> None:
 
 
 def test_jobs_run_side_by_side_and_end_at_the_deadline(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys.modules["disol.comparison.compare"], "PRELOADED", [])
+    monkeypatch.setattr(sys.modules["disol.comparison.comparison"], "PRELOADED", [])
     jobs = _Jobs(3, "cpu")
     jobs.start("wrong", partial(check_device, "gpu"))
     jobs.start("dead", partial(os._exit, 3))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from disol._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from disol.comparison.compare import Comparison as Comparison
-    from disol.comparison.compare import compare as compare
+    from disol.comparison.comparison import Comparison as Comparison
+    from disol.comparison.comparison import compare as compare
     from disol.comparison.config import ComparisonConfig as ComparisonConfig
     from disol.comparison.config import ModelEntry as ModelEntry
     from disol.comparison.config import read_comparison as read_comparison
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from disol.comparison.records import read_record as read_record
 
 _PUBLIC_NAMES = {
-    "Comparison": "compare",
+    "Comparison": "comparison",
     "ComparisonConfig": "config",
     "ModelEntry": "config",
     "RunRecord": "records",
-    "compare": "compare",
+    "compare": "comparison",
     "read_comparison": "config",
     "read_record": "records",
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from disol import __version__
 from disol._files import written_whole
-from disol.comparison.compare import Comparison
+from disol.comparison.comparison import Comparison
 from disol.comparison.config import IN_DISTRIBUTION, PROBED, SHARED, ComparisonConfig
 from disol.comparison.pictures import draw_comparison
 from disol.comparison.plan import Places, find_rate, list_columns, list_probes
