@@ -1,8 +1,12 @@
 """What `disol solve` cannot do is one line that says what to do, and leaves nothing behind."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from matplotlib.image import imsave
+
+from disol.cli.files import choose_folder, taken
 
 
 def test_a_time_between_steps_is_refused_as_it_was_written(fails):
@@ -41,7 +45,7 @@ def test_a_time_between_steps_is_refused_as_it_was_written(fails):
         (["--device", "tpu"], "Unknown device 'tpu'"),
         (["--animate", "a.gif"], "needs a problem with time"),
         (["--animate", "a.mp4"], "must end in .gif"),
-        (["--out", "square.json"], "Cannot write square.json"),
+        (["--out", "square.json"], "square.json is a file, not a folder"),
         (["--colour", "red"], "--colour"),
         (["extra"], "extra"),
     ],
@@ -79,3 +83,20 @@ def test_a_drawing_without_a_domain_is_an_error(fails, home):
     pixels[240, 240] = 0
     imsave(home / "dot.png", pixels)
     assert "No pixel of a 24 x 24 grid" in fails("--geometry", "dot.png")
+
+
+def test_commands_that_start_together_write_into_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, second = choose_folder(None, overwrite=False), choose_folder(None, overwrite=False)
+    assert first == second == Path("solution")
+    with taken(first, is_new=True) as one, taken(second, is_new=True) as other:
+        assert (one, other) == (Path("solution"), Path("solution-2"))
+        (other / "solution.npz").touch()
+    assert [each.name for each in tmp_path.iterdir()] == ["solution-2"]  # the other holds nothing
+
+
+def test_a_model_of_another_problem_is_called_as_it_was_asked_for(command, tmp_path):
+    result = command("solve", "--problem", "elasticity", "--model", "poisson")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: poisson was trained on 'poisson', not 'elasticity'.")
+    assert not any(tmp_path.iterdir())

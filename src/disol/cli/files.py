@@ -1,6 +1,8 @@
 """Where `disol solve` writes: folders and files, checked before anything is solved."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,3 +60,20 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
     if not overwrite and any((out / name).exists() for name in WRITTEN):
         raise DisolError(f"{out} holds a solution already. Choose another --out, or give --overwrite.")
     return out
+
+
+@contextmanager
+def taken(folder: Path, is_new: bool) -> Iterator[Path]:
+    """Make a new folder, or the next one if another command has made it meanwhile; remove it if nothing is in it."""
+    while is_new:
+        try:
+            folder.mkdir()
+            break
+        except FileExistsError:
+            folder = choose_folder(None, overwrite=False)
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # it holds a solution
+            if is_new:
+                folder.rmdir()

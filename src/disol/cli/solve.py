@@ -13,7 +13,7 @@ import typer
 
 from disol._devices import check_device
 from disol.cli.app import DeviceName, as_options, find_options, print_rows, print_table, tell
-from disol.cli.files import check_files, check_targets, choose_folder
+from disol.cli.files import check_files, check_targets, choose_folder, taken
 from disol.cli.given import GIVEN, join_texts
 from disol.cli.models import find_run, from_here, is_own_network
 from disol.cli.report import (
@@ -227,9 +227,7 @@ def solve(
         raise DisolError(f"{own[-1]} is a network without weights. Give the folder of its run as another --model.")
     name, network = trained[-1], own[-1] if own else None
     run, card = find_run(name, network)
-    from disol.models.card import CARD
-
-    equation = card.find_problem(run / CARD, problem)
+    equation = card.find_problem(name, problem)
     known = {"resolution": card.resolution if resolution is None else resolution, "seed": seed, **texts}
     with silenced_decoders():
         cases = read_cases(equation, card.conventions, geometry, known)
@@ -241,7 +239,7 @@ def solve(
         return
     if cases.pixels is None and not exact:
         raise DisolError(f"{cases.notes[-1]} Leave out --no-exact.")
-    with warnings.catch_warnings(record=True) as caught:
+    with taken(folder, is_new=out is None) as folder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         if cases.pixels is None:
             outcome = solve_alone(cases, folder, animation, distance)

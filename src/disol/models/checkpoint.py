@@ -197,7 +197,7 @@ def load_checkpoint(
     folder = as_path("path", path)
     for _ in range(MOST_TRIES):
         card = read_card(folder)
-        equation = card.find_problem(folder / CARD, problem)
+        equation = card.find_problem(folder, problem)
         outline = _build_outline(card, equation, folder / CARD, model)
         contents = read_files(folder, card, _count_bytes(outline, state))
         if contents is not None:

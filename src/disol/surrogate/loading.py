@@ -38,10 +38,11 @@ def load(
     precision   "float32", or "bfloat16" where torch considers it safe, which is slow on most CPUs
     """
     # Errors are raised before torch is imported, which takes seconds, and those in names even before NumPy is.
+    given = handle
     if isinstance(handle, str | Path):
         handle = find_folder(handle)
     from disol._devices import check_device  # noqa: PLC0415
-    from disol.models.card import CARD, read_card  # noqa: PLC0415
+    from disol.models.card import read_card  # noqa: PLC0415
     from disol.problems.table import find, find_problem  # noqa: PLC0415
 
     find("engine", engine, dict.fromkeys(ENGINES))
@@ -50,7 +51,7 @@ def load(
     if problem is not None:
         find_problem(problem)
     if isinstance(handle, Path):
-        read_card(handle).find_problem(handle / CARD, problem)
+        read_card(handle).find_problem(given, problem)
     from disol.models.handle import resolve  # noqa: PLC0415
     from disol.surrogate.engines import build_engine  # noqa: PLC0415
     from disol.surrogate.surrogate import Surrogate  # noqa: PLC0415
