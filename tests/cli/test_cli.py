@@ -1,5 +1,6 @@
 """The `disol` command, run as a person would."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -461,3 +462,16 @@ def test_a_network_of_ones_own_is_trained_and_evaluated(command, tmp_path):
     evaluated = command("evaluate", "run", "--data", "a.h5", "--model", "own_of_cli:Mine", "--device", "cpu")
     assert evaluated.returncode == 0, evaluated.stderr
     assert (tmp_path / "run" / "evaluation" / "evaluation.json").exists()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
+def test_a_terminal_without_greek_letters_gets_question_marks(encoding):
+    result = subprocess.run(
+        [sys.executable, "-m", "disol", "problems"],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert b"poisson" in result.stdout
+    assert b"?U" in result.stdout

@@ -3,6 +3,7 @@
 rich is imported only where a table is printed, so that a misspelt name is reported at once.
 """
 
+import io
 import os
 import re
 import shlex
@@ -66,6 +67,9 @@ def main() -> None:
         received.append(number)
         raise KeyboardInterrupt
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where the locale has no Greek letters, "?" is better than an error
     # What `timeout` and batch systems send is handled like Ctrl-C: files are closed, and child processes ended.
     signal.signal(signal.SIGTERM, interrupt)
     try:
