@@ -79,7 +79,7 @@ def test_what_is_wrong_with_the_call_is_one_line_and_nothing_is_written(command,
         assert len(result.stderr.splitlines()) == 1
     result = command("rank", "star", "arrow", "--source", "1 +")
     assert result.returncode == 2
-    assert result.stderr.splitlines()[-1].startswith("error: None of 2 cases could be ranked, star: Cannot read")
+    assert result.stderr.splitlines()[0].startswith("error: star: Cannot read")
     assert not (tmp_path / "ranking").exists()
 
 
@@ -91,3 +91,19 @@ def test_a_ranking_is_replaced_only_if_asked(command, tmp_path: Path) -> None:
     assert "ranking holds a ranking already. Choose another --out, or give --overwrite." in result.stderr
     assert command("rank", "star", *OPTIONS, "--overwrite").returncode == 0
     assert len(rows_of(tmp_path / "ranking")) == 1
+
+
+def test_a_dollar_in_a_name_is_no_formula(command, tmp_path: Path) -> None:
+    (tmp_path / "a$x_{$.json").write_text(json.dumps(SQUARE))
+    result = command("rank", "a$x_{$.json", *OPTIONS)
+    assert result.returncode == 0, result.stderr
+    assert rows_of(tmp_path / "ranking")[0]["name"] == "a$x_{$.json"
+
+
+def test_where_all_fail_each_reason_is_told_once(command, tmp_path: Path) -> None:
+    result = command("rank", "one.json", "two.json", *OPTIONS)
+    assert result.returncode == 2
+    assert [line.partition(": Cannot")[0] for line in result.stderr.splitlines()] == [
+        "error: one.json", "error: two.json", "error: No geometry could be ranked."
+    ]  # fmt: skip
+    assert not any(tmp_path.iterdir())

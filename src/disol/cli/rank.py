@@ -92,6 +92,8 @@ def rank(
         ranking = rank_cases(variants, by, ascending=not descending, workers=workers, device=device)
     for row in ranking.failed:
         tell(f"{row.name}: {row.error}", "error")
+    if len(ranking.failed) == len(ranking):
+        raise DisolError("No geometry could be ranked.")
     print_table(replace(ranking, rows=ranking.ranked).table(MOST_ROWS))
     from disol.ranking.report import plot_ranking
     from disol.viz import save_figure

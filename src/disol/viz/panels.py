@@ -241,6 +241,11 @@ def name_strips(figure: Figure, names: Sequence[str], columns: int, first: int) 
         bar.ax.tick_params(labelsize=6)
 
 
+def without_formulas(text: str) -> str:
+    """Mark the dollars in a user's text as such: matplotlib would read what lies between two as a formula."""
+    return text.replace("$", r"\$")
+
+
 def write_title(figure: Figure, title: str, fontsize: int) -> None:
     """Write a title no wider than its figure: broken where it has gaps of three spaces, then in smaller letters."""
     room = 0.98 * figure.bbox.width
