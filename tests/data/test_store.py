@@ -134,6 +134,8 @@ def test_cases_are_written_in_order_whole_and_finite(tmp_path: Path) -> None:
                 writer.write_chunk(0, {**cases, name: cases[name] * np.nan})
         with pytest.raises(ValueError, match="stored shape"):
             writer.write_chunk(0, {**cases, "pattern": cases["pattern"][:, :, 1:]})
+        with pytest.raises(ValueError, match="room for 4 more cases, got 6"):
+            writer.write_chunk(0, {name: np.concatenate([values] * 3) for name, values in cases.items()})
         assert writer.store.num_done == 0
 
 
@@ -323,7 +325,7 @@ def test_a_path_that_cannot_be_a_file_is_one_clear_line(resume: bool, tmp_path: 
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     before = sorted(tmp_path.iterdir())
-    for path in (tmp_path / ("x" * 300), tmp_path / "pipe", tmp_path / "dangling", Path("/dev/full"), tmp_path):
+    for path in (tmp_path / f"{'x' * 300}.h5", tmp_path / "pipe", tmp_path / "dangling", Path("/dev/full"), tmp_path):
         with pytest.raises(DisolError, match=r"too long|exists already|not a regular file") as raised:
             generate("poisson", 1, path, resolution=16, workers=0, resume=resume)
         assert "\n" not in str(raised.value)
@@ -350,3 +352,13 @@ def test_a_write_that_fails_leaves_a_file_that_can_be_resumed(tmp_path: Path) ->
 def test_no_cases_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="num_cases must be at least 1, got 0"):
         create_store(tmp_path / "cases.h5", small_settings(0))
+
+
+@pytest.mark.parametrize("name", ["cases.txt", "cases.npz", "cases"])
+def test_a_new_file_has_the_ending_of_its_format(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"must end in \.h5 or \.hdf5, got '{name}'"):
+        generate("poisson", 1, tmp_path / name, resolution=16, workers=0)
+    assert not any(tmp_path.iterdir())
+    generate("poisson", 1, tmp_path / "cases.HDF5", resolution=16, workers=0)
+    (tmp_path / "cases.HDF5").rename(tmp_path / name)  # which is read all the same
+    assert len(open_store(tmp_path / name).read()["domain"]) == 1

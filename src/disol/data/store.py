@@ -39,6 +39,7 @@ from disol.errors import DisolError, shown
 from disol.problems import Problem
 from disol.problems.table import PROBLEMS, find, find_problem
 
+ENDINGS = (".h5", ".hdf5")  # of new files; any file is read
 Cases = slice | Int[np.ndarray, " case"]
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -179,7 +180,9 @@ class StoreWriter:
         """Write the cases from `start` on; none is marked as done before all are written."""
         if start != self.store.num_done:
             raise DisolError(f"The next case to write is {self.store.num_done}, got {start}. Write cases in order.")
-        columns = self.store.columns
+        columns, room = self.store.columns, self.store.settings.num_cases - start
+        if len(arrays["amplitude"]) > room:  # what follows in the file would be overwritten
+            raise DisolError(f"The file has room for {room} more cases, got {len(arrays['amplitude'])}.")
         stored = {}
         for name, column in columns.items():
             if column.is_drawn:
@@ -214,6 +217,8 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
         raise DisolError(f"Cannot write {path}: embedded null byte. Choose another path.")
     if os.path.lexists(path):
         raise DisolError(f"{path} exists already. Resume it, remove it, or choose another path.")
+    if path.suffix.lower() not in ENDINGS:
+        raise DisolError(f"A file of cases must end in {' or '.join(ENDINGS)}, got {path.name!r}.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _require_room(path, STRUCTURE_BYTES + settings.num_cases * count_case_bytes(settings, encodings))
