@@ -192,8 +192,11 @@ def _require_plain(picture: Image.Image) -> None:
 def _read_layers(picture: Image.Image) -> dict[str, Float32[np.ndarray, "height width"] | Mask]:
     """Decode a picture into its ink and its colours."""
     if picture.mode.startswith(("I", "F")):  # shades of grey in more than 8 bits
-        largest = 1.0 if picture.mode == "F" else 65535.0
-        grey = np.asarray(picture, np.float32) / np.float32(largest)
+        shades = np.asarray(picture, np.float32)
+        # White has no number of its own in 32 bits: programs write what was read from 8 or 16 bits.
+        is_of_8_bits = picture.mode == "I" and shades.max() <= 255
+        largest = 1.0 if picture.mode == "F" else 255.0 if is_of_8_bits else 65535.0
+        grey = shades / np.float32(largest)
         if not ((grey >= 0) & (grey <= 1)).all():
             raise ValueError(f"its shades of grey must lie in [0, {largest:g}]")
         return {"ink": 1 - grey, "red": np.zeros(grey.shape, bool), "blue": np.zeros(grey.shape, bool)}
