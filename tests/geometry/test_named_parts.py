@@ -87,6 +87,7 @@ def test_a_side_that_is_a_point_is_no_part() -> None:
     [
         ("hole2", "There is no part 'hole2' of this boundary. Use left, right, top, bottom, outer, hole1, a range"),
         ("", "There is no part ''"),
+        ("outer:0,1-0,3", "got 'outer:0' in 'outer:0,1-0,3'"),
         ("near:1", "is written like near:0.2,0.7, got 'near:1'"),
         ("near:nan,1", "is written like near:0.2,0.7"),
         ("outer:0.3-2", "A boundary range goes from one fraction in"),

@@ -46,7 +46,10 @@ def read_ranges(text: str, *, valued: bool = False) -> tuple[LoopRange, ...]:
     for piece in text.split(","):
         match = RANGE.fullmatch(piece.strip().lower())
         if match is None or (match["value"] is not None and not valued):
-            raise DisolError(f"A boundary range is written like {example!r} or 'hole1', got {shown(piece.strip())}.")
+            within = "" if piece == text else f" in {shown(text)}"
+            raise DisolError(
+                f"A boundary range is written like {example!r} or 'hole1', got {shown(piece.strip())}{within}."
+            )
         start, end = float(match["start"] or 0), float(match["end"] or 1)
         if max(start, end) > 1 or start == end:
             raise DisolError(
