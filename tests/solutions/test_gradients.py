@@ -1,6 +1,8 @@
 """Gradients of the exact solution, against central differences of whole solutions."""
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -277,3 +279,11 @@ def test_gradients_are_in_the_users_units_of_length_and_in_body_forces() -> None
     held = plate(fix_x={"left": 0}, fix_y={"left": 0}, size=2.5)
     require_slopes("elasticity", ("body_force",), {**held, "body_force": np.array([1.0, 2.0])})
     require_slopes("elasticity", ("body_force",), {**held, "body_force": np.stack([SMOOTH, SMOOTH.T])})
+
+
+def test_a_copy_of_a_solution_computes_its_factors_again() -> None:
+    solution = disol.solve_exact(drawn("poisson"), keep_factors=True)
+    expected = disol.solve_adjoint(solution, solution.field)
+    for other in (copy.deepcopy(solution), pickle.loads(pickle.dumps(solution))):
+        found = disol.solve_adjoint(other, solution.field)
+        assert all(np.array_equal(found[name], expected[name]) for name in expected)

@@ -1,6 +1,7 @@
 """Every engine gives the predictions of the network it was built from."""
 
 import copy
+import pickle
 import subprocess
 import sys
 
@@ -254,3 +255,20 @@ def test_compiling_without_a_compiler_is_one_clear_error(monkeypatch):
     monkeypatch.setattr(engines.shutil, "which", lambda name: None)
     with pytest.raises(ValueError, match=r"needs a C\+\+ compiler on cpu, but none is found"):
         build_engine(small_network(), engine="compiled")
+
+
+@pytest.mark.parametrize("engine", QUICK)
+def test_an_engine_that_has_predicted_can_be_copied_and_pickled(engine):
+    network = small_network()
+    inputs = random_cases(network, 2)
+    ready = build_engine(network, engine=engine)
+    expected = ready(inputs)
+    for other in (copy.deepcopy(ready), pickle.loads(pickle.dumps(ready))):
+        assert_close(other(inputs), expected)
+
+
+def test_a_copy_of_a_compiled_engine_compiles_again():
+    ready = build_engine(small_network())
+    compiled = object.__new__(CompiledEngine)
+    vars(compiled).update(vars(ready), compiled={(1, 3, 16, 16): lambda cases: cases})
+    assert pickle.loads(pickle.dumps(compiled)).compiled == {}

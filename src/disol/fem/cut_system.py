@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -75,6 +75,10 @@ class CutSystem:
     form: Form
     boundary: Boundary
     sources: Sequence[ComponentSource]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Factors cannot be copied; a copy computes what it needs again.
+        return type(self), (self.cells, self.form, self.boundary, self.sources)
 
     @cached_property
     def _order(self) -> Int[np.ndarray, " unknown"]:

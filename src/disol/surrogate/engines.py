@@ -141,6 +141,9 @@ class CompiledEngine(TorchEngine):
 
     compiled: dict[tuple[int, ...], Callable[[Tensor], Tensor]] = field(default_factory=dict, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "compiled": {}}  # a copy compiles again
+
     def prepare(self) -> None:
         """Move the network to the device, if it can be compiled there."""
         _require_compiler(self.device)
@@ -233,6 +236,9 @@ class OnnxEngine(Engine):
     """ONNX Runtime: a wait of seconds before the first prediction, then the fastest on a CPU, for any shape."""
 
     name: ClassVar[str] = "onnx"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "session"}  # which cannot be copied
 
     def prepare(self) -> None:
         """Require a CPU, float32 and the packages."""
