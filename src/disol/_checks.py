@@ -16,7 +16,7 @@ Mask = Bool[Array, "*batch height width"]
 
 def as_array(name: str, value: object) -> Shaped[np.ndarray, "..."]:
     """Convert nested lists, tensors and the like to one array."""
-    if np.ma.is_masked(value):
+    if any(map(np.ma.is_masked, value if isinstance(value, list | tuple) else (value,))):
         raise DisolError(f"{name} must be an array without masked values. Fill them, as in array.filled(0).")
     try:
         return np.asarray(value)

@@ -82,6 +82,10 @@ SCALAR_ERRORS = {
         {"source": torch.ones(SIDE, SIDE, requires_grad=True)},
         r"source must be what NumPy reads as an array, got a Tensor: .*requires grad.* Pass tensors as tensor.detach",
     ),
+    "masked values in a list": (
+        {"source": [np.ma.masked_less(np.linspace(0, 1, SIDE**2).reshape(SIDE, SIDE), 0.5)]},
+        r"source must be an array without masked values\. Fill them",
+    ),
     "masked values": (
         {"source": np.ma.masked_less(np.linspace(0, 1, SIDE**2).reshape(SIDE, SIDE), 0.5)},
         r"source must be an array without masked values\. Fill them, as in array\.filled\(0\)\.",

@@ -250,6 +250,8 @@ def test_cases_of_a_batch_are_chosen_by_number_and_slice():
     assert np.array_equal(to_numpy(some.on(CPU).terms["initial"]), batch["initial"][1:])
     with pytest.raises(IndexError, match="cases 0 to 2, got 3"):
         case[3]
+    with pytest.raises(disol.DisolError, match=r"at least one case, but slice\(3, None, None\) chooses none of 3"):
+        case[3:]
     with pytest.raises(TypeError, match=r"by a number or a slice, got \[0\]"):
         case[[0]]
     with pytest.raises(TypeError, match="one case, not a batch"):

@@ -398,6 +398,8 @@ class Case:
             raise TypeError(f"Cases are chosen by a number or a slice, got {which!r}.")
         if not isinstance(which, slice) and not -number <= which < number:
             raise IndexError(f"This batch has cases 0 to {number - 1}, got {which}.")
+        if isinstance(which, slice) and not range(*which.indices(number)):
+            raise DisolError(f"A batch needs at least one case, but {which} chooses none of {number}.")
         if self.members and not isinstance(which, slice):
             return self.members[which]
         terms = {name: value if name == "times" else value[which] for name, value in self.terms.items()}
