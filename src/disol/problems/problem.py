@@ -353,12 +353,9 @@ class TransientProblem(Problem):
         With a chosen time step the amplitude is taken over the start and the times themselves.
         """
         asked = [round(time / self.step) for time in times or ()]
-        if self.time_step is not None:
-            steps = sorted({0, *asked})
-            return Frames(tuple(steps), tuple(steps.index(step) for step in asked), len(steps))
-        trained = round(TRAINED_UNTIL / self.step)
-        steps = sorted({*range(trained + 1), *asked})
-        return Frames(tuple(steps), tuple(steps.index(step) for step in asked), trained + 1)
+        counted = {*range(round(TRAINED_UNTIL / self.step) + 1)} if self.time_step is None else {0, *asked}
+        places = {step: place for place, step in enumerate(sorted(counted | {*asked}))}
+        return Frames(tuple(places), tuple(places[step] for step in asked), len(counted))
 
     def channel(self, term: Term, terms: Terms, conventions: Conventions) -> Any:
         """Return what a network sees; for the times, the first one as a share of 20 s."""
