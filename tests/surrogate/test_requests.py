@@ -155,3 +155,9 @@ def test_inputs_that_let_a_network_overflow_are_refused():
     inputs = np.full((1, 5, 16, 16), 2.0**64, dtype=np.float64)
     with pytest.raises(ValueError, match="The network overflows float32 on these inputs"):
         disol.load("elasticity", device="cpu").predict_pattern(inputs)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 0, 16), (1, 3, 16, 0), (0, 3, 0, 0)])
+def test_inputs_without_pixels_are_refused(shape):
+    with pytest.raises(ValueError, match=r"inputs must be numbers \[batch, 3, height, width\], got float64"):
+        disol.load("poisson", device="cpu").predict_pattern(np.zeros(shape))

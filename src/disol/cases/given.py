@@ -52,7 +52,7 @@ class CaseData(TypedDict, total=False):
     convection: Mapping[str, Any] | str
     size: float
     plane: str
-    times: Sequence[float]
+    times: ArrayLike
     diffusion: CoefficientLike
     velocity: CoefficientLike
     reaction: CoefficientLike

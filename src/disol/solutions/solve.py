@@ -59,7 +59,7 @@ def solve_exact(
     convection: Mapping[str, Any] | str | None = None,
     size: float | None = None,
     plane: str | None = None,
-    times: Sequence[float] | None = None,
+    times: ArrayLike | None = None,
     diffusion: CoefficientLike | None = None,
     velocity: CoefficientLike | None = None,
     reaction: CoefficientLike | None = None,

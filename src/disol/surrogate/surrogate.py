@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -86,7 +86,8 @@ class Surrogate:
     ) -> Float32[np.ndarray, "batch ..."]:
         """Run the network on stacked channels: patterns, or ln amplitudes if that is what it predicts."""
         stacked = checks.as_array("inputs", inputs)
-        if stacked.ndim != 4 or stacked.dtype.kind not in "biuf" or stacked.shape[1] != len(self.channels):
+        is_stacked = stacked.ndim == 4 and stacked.shape[1] == len(self.channels) and 0 not in stacked.shape[2:]
+        if not is_stacked or stacked.dtype.kind not in "biuf":
             raise DisolError(
                 f"inputs must be numbers [batch, {len(self.channels)}, height, width], got {stacked.dtype} "
                 f"{stacked.shape}. Stack the channels {', '.join(self.channels)}."
@@ -111,7 +112,13 @@ class Surrogate:
             )
         return predicted
 
-    def predict(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Solution:
+    def predict(
+        self,
+        case: Case | list[Case] | None = None,
+        *,
+        conventions: str | Conventions | None = None,
+        **data: Unpack[CaseData],
+    ) -> Solution:
         """Predict a case, or data given by name as for `solve_exact`, in physical units.
 
         It takes one case or a batch; data are on pixels, by the conventions of training, unless `conventions` are
@@ -123,13 +130,19 @@ class Surrogate:
         is predicted on the pixels that show it, as the case of the returned solution says; `solve_exact` is the
         accurate answer.
         """
-        return predict(self.engine, self._read(case, data), self.normalisation)
+        return predict(self.engine, self._read(case, conventions, data), self.normalisation)
 
-    def verify(self, case: Case | list[Case] | None = None, **data: Unpack[CaseData]) -> Verification:
+    def verify(
+        self,
+        case: Case | list[Case] | None = None,
+        *,
+        conventions: str | Conventions | None = None,
+        **data: Unpack[CaseData],
+    ) -> Verification:
         """Predict what `predict` takes, and solve the same system on pixels exactly: return both, and the error."""
-        return verify(self.engine, self._read(case, data), self.normalisation)
+        return verify(self.engine, self._read(case, conventions, data), self.normalisation)
 
-    def _read(self, case: Case | list[Case] | None, data: CaseData) -> Case:
+    def _read(self, case: Case | list[Case] | None, conventions: str | Conventions | None, data: CaseData) -> Case:
         """Read what is asked for, and warn where no training case was like it."""
         if self.checkpoint.predicts != "pattern":
             raise DisolError(
@@ -141,9 +154,8 @@ class Surrogate:
                 f"Expected a case, a list of cases or data by name, got {type(case).__name__}. Pass {names}."
             )
         gpu = self.engine.device if self.engine.device.type == "cuda" else None
-        given: dict[str, Any] = {**data}
         posed, usual = (self.problem, self.conventions) if case is None else (case, None)
-        asked = as_case(posed, given.pop("conventions", None) or usual, given, gpu)
+        asked = as_case(posed, conventions or usual, {**data}, gpu)
         if asked.conventions.true_boundary:
             asked = asked.on_pixels(self.conventions)
         # A multiple of the operator changes only sizes, which come from the system of the case, not patterns.
