@@ -218,7 +218,7 @@ def create_store(path: str | Path, settings: StoreSettings, problem: str | Probl
     if os.path.lexists(path):
         raise DisolError(f"{path} exists already. Resume it, remove it, or choose another path.")
     if path.suffix.lower() not in ENDINGS:
-        raise DisolError(f"A file of cases must end in {' or '.join(ENDINGS)}, got {path.name!r}.")
+        raise DisolError(f"A file of cases must end in {' or '.join(ENDINGS)}, got {shown(path.name)}.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _require_room(path, STRUCTURE_BYTES + settings.num_cases * count_case_bytes(settings, encodings))
