@@ -46,8 +46,14 @@ TIMES = ((20.0,), (2.0, 8.0, 14.0, 20.0))  # seconds, of a transient problem
 SEED = 5
 SOLVER, EXACT, EXACT_ON_CPU = "exact solver alone", "solve_exact", "solve_exact on the CPU"
 PATTERN, PLACED, PREDICTED, VERIFIED = "predict_pattern", "predict on the device", "predict", "verify"
-PRECISIONS = {"torch": "float32", "compiled": "bfloat16", "onnx": "float32"}
-ENGINES = {"cuda": ["torch", "compiled"], "cpu": ["torch", "onnx"]}  # the default, and the fastest
+# Engine and precision of each way to run a network.
+ENGINES = {
+    "torch": ("torch", "float32"),
+    "torch-bfloat16": ("torch", "bfloat16"),
+    "compiled": ("compiled", "bfloat16"),
+    "onnx": ("onnx", "float32"),
+}
+SUITED = {"cuda": ["torch", "compiled"], "cpu": ["torch", "torch-bfloat16", "onnx"]}  # the default, and the fastest
 Run = Callable[[], object]
 Row = dict[str, Any]
 Machines = dict[str, list[Row]]
@@ -89,7 +95,8 @@ def list_runs(problem: str, arrays: dict[str, Any], device: torch.device, engine
     inputs = case.problem.frame_inputs(case.inputs, case.times)
     inputs = inputs.reshape(-1, *inputs.shape[2:])
     for engine in engines:
-        surrogate = disol.load(problem, device=str(device), engine=engine, precision=PRECISIONS[engine])
+        name, precision = ENGINES[engine]
+        surrogate = disol.load(problem, device=str(device), engine=name, precision=precision)
         runs[f"{PATTERN}, {engine}"] = partial(surrogate.predict_pattern, inputs)
         if is_sized_by_its_system(case.problem):
             on_the_device = partial(predict_fields, surrogate.engine, case.on(device), surrogate.normalisation)
@@ -129,7 +136,7 @@ def measure(problem: str, cases: int, options: argparse.Namespace, device: torch
     for asked, times in name_batches(problem).items():
         rows = []
         given = arrays | ({"times": times} if times else {})
-        for name, run in list_runs(problem, given, device, options.engines or ENGINES[device.type]).items():
+        for name, run in list_runs(problem, given, device, options.engines or SUITED[device.type]).items():
             first, found = seconds_of(run, device, options.seconds)
             rows.append({"problem": asked, "cases": cases, "way": name, "first": first, "seconds": found / cases})
             print(f"{asked}, {cases} cases: {name} {shown(found / cases)} a case", flush=True)
@@ -213,8 +220,8 @@ def page(machines: Machines) -> list[str]:
         f"- `{PATTERN}` runs the network on stacked channels.\n"
         f"- `{PREDICTED}` returns physical values.\n"
         f"- `{VERIFIED}` predicts and solves exactly.",
-        "Engines: `torch` is eager in float32, `compiled` is torch.compile in bfloat16, `onnx` is ONNX Runtime in "
-        "float32.",
+        "Engines: `torch` is eager in float32, `torch-bfloat16` eager in bfloat16, `compiled` is torch.compile in "
+        "bfloat16, `onnx` is ONNX Runtime in float32.",
         "Cases: an eighth of a batch is drawn, and the others are rotated and mirrored copies, so that no two are "
         "equal. Masks are bool; sources are float64 with one value per pixel. For heat, the solver takes ten steps. "
         "The network makes one prediction for each time, and one at 2 s to find the size.",
@@ -225,7 +232,7 @@ def page(machines: Machines) -> list[str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--engines", nargs="+", choices=list(PRECISIONS), help="default: the two that suit the device")
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), help="default: those that suit the device")
     parser.add_argument("--cases", type=int, nargs="+", help="sizes of the batches; default: those of each problem")
     parser.add_argument("--resolution", type=int, help="default: that of the problem")
     parser.add_argument("--device", default="auto")

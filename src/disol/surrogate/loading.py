@@ -35,7 +35,8 @@ def load(
     device      "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:NUMBER"
     engine      what runs it: "torch", ready at once, for any shape; "compiled", torch.compile, for many predictions of
                 one shape; "onnx", ONNX Runtime, the fastest on a CPU
-    precision   "float32", or "bfloat16" where torch considers it safe, which is slow on most CPUs
+    precision   "float32", or "bfloat16" where torch considers it safe: faster on GPUs, and on CPUs that multiply such
+                numbers, such as those with AMX or AVX512-BF16; slower on others
     """
     # Errors are raised before torch is imported, which takes seconds, and those in names even before NumPy is.
     given = handle
