@@ -233,7 +233,7 @@ def _has_cpp_compiler() -> bool:
 
 
 class OnnxEngine(Engine):
-    """ONNX Runtime: a wait of seconds before the first prediction, then the fastest on a CPU, for any shape."""
+    """ONNX Runtime: a wait of seconds, then the fastest for single cases and small networks on a CPU, of any shape."""
 
     name: ClassVar[str] = "onnx"
 

@@ -34,7 +34,7 @@ def load(
     model       the class or an instance of your own network, if the folder holds its weights
     device      "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:NUMBER"
     engine      what runs it: "torch", ready at once, for any shape; "compiled", torch.compile, for many predictions of
-                one shape; "onnx", ONNX Runtime, the fastest on a CPU
+                one shape; "onnx", ONNX Runtime, the fastest for single predictions of small networks on a CPU
     precision   "float32", or "bfloat16" where torch considers it safe: faster on GPUs, and on CPUs that multiply such
                 numbers, such as those with AMX or AVX512-BF16; slower on others
     """
