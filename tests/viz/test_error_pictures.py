@@ -138,3 +138,10 @@ def test_the_colour_bar_of_a_strip_points_beyond_it_for_any_of_its_panels(place)
     figure = draw_panels([strip(list(images), np.ones((4, 4), bool), Scale(0.0, 1.0, "magma"))])
     name_strips(figure, ["|error|"], columns=2, first=0)
     assert figure.axes[-1]._colorbar.extend == "max"
+
+
+def test_dollars_in_names_begin_no_formula():
+    name = "a$x_{$.h5"  # not even a valid one
+    figure = plot_spread({name: np.array([0.1, 0.2])}, "error", f"{name}   {name}")
+    figure.canvas.draw()
+    assert name in figure.get_suptitle()

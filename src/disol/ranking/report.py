@@ -21,7 +21,6 @@ from disol.viz.panels import (
     field_scale,
     motion_factor,
     values_scale,
-    without_formulas,
 )
 from disol.viz.solutions import frames_of, is_vector
 
@@ -82,7 +81,7 @@ def plot_ranking(ranking: Ranking, *, managed: bool = True) -> Figure:
             raise DisolError(f"One problem is drawn at a time, got {first} and {solution.case}. Plot their solutions.")
     drawn: list[Panel] = []
     for name, row, solved in zip(("best", "worst"), ends, _in_one_scale(solutions), strict=False):
-        title = without_formulas(f"{name}: {row.name}\n{ranking.by} {row.value:.4g}")
+        title = f"{name}: {row.name}\n{ranking.by} {row.value:.4g}"
         drawn += [replace(given_panels(row.case)[0], title=title), solved]
     order = "smallest first" if ranking.ascending else "largest first"
     heading = f"{len(ranking.ranked)} cases by {ranking.by}, {order}{GAP}{first.problem.name}{GAP}{first.equation}"

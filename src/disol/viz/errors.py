@@ -193,7 +193,8 @@ def _begin(title: str, height: float = 4.0) -> tuple[Figure, Axes]:
 
 def _explain_below(figure: Figure) -> None:
     """Explain the colours below a picture, where they hide nothing."""
-    figure.legend(loc="outside lower center", fontsize=8, frameon=False)
+    for text in figure.legend(loc="outside lower center", fontsize=8, frameon=False).get_texts():
+        text.set_parse_math(False)  # names of files may hold dollars
 
 
 def _label_decades(axis: Axis, low: float, high: float) -> None:

@@ -192,9 +192,7 @@ def add_colour_bar(axes: Axes, image: ScalarMappable) -> None:
     colour_bar.ax.tick_params(labelsize=6)
     colour_bar.formatter.set_powerlimits((-2, 3))  # type: ignore[attr-defined]
     colour_bar.ax.yaxis.get_offset_text().set_fontsize(6)
-    colour_bar.ax.yaxis.set_offset_position(
-        "left"
-    )  # its power of ten begins above the bar, and takes no room beside it
+    colour_bar.ax.yaxis.set_offset_position("left")  # the power of ten takes no room beside the bar
 
 
 def draw_panels(
@@ -215,7 +213,7 @@ def draw_panels(
             axes.set_frame_on(False)
         for panel, axes in zip(row, axes_row, strict=False):
             panel.draw(axes)
-            axes.set_title(panel.title, fontsize=8)
+            axes.set_title(panel.title, fontsize=8, parse_math=False)  # as in `write_title`
             axes.set_frame_on(True)
             for spine in axes.spines.values():
                 spine.set(color=FRAME_COLOUR, linewidth=0.5)
@@ -241,24 +239,25 @@ def name_strips(figure: Figure, names: Sequence[str], columns: int, first: int) 
         bar.ax.tick_params(labelsize=6)
 
 
-def without_formulas(text: str) -> str:
-    """Mark the dollars in a user's text as such: matplotlib would read what lies between two as a formula."""
-    return text.replace("$", r"\$")
-
-
 def write_title(figure: Figure, title: str, fontsize: int) -> None:
-    """Write a title no wider than its figure: broken where it has gaps of three spaces, then in smaller letters."""
+    """Write a title no wider than its figure: broken where it has gaps of three spaces, then in smaller letters.
+
+    It may hold names of users, so dollars are dollars and begin no formula.
+    """
     room = 0.98 * figure.bbox.width
     lines: list[str] = []
     for line in title.split("\n"):
         lines.append("")
         for piece in line.split(GAP):
             longer = f"{lines[-1]}{GAP}{piece}" if lines[-1] else piece
-            if lines[-1] and figure.suptitle(longer, fontsize=fontsize).get_window_extent().width > room:
+            if (
+                lines[-1]
+                and figure.suptitle(longer, fontsize=fontsize, parse_math=False).get_window_extent().width > room
+            ):
                 lines.append(piece)
             else:
                 lines[-1] = longer
-    written = figure.suptitle("\n".join(lines), fontsize=fontsize)
+    written = figure.suptitle("\n".join(lines), fontsize=fontsize, parse_math=False)
     written.set_fontsize(fontsize * min(1.0, room / written.get_window_extent().width))
 
 
