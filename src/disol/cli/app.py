@@ -110,11 +110,9 @@ def explain_usage(error: Exception, arguments: Sequence[str]) -> str:
     names = getattr(getattr(error, "param", None), "opts", ())
     given = [after for word, after in pairwise(arguments) if word in names]
     given += [value for name, _, value in (word.partition("=") for word in arguments) if name in names and value]
-    return (
-        f", got {given[-1]!r}"
-        if given and isinstance(error, typer.BadParameter) and given[-1] not in str(error)
-        else ""
-    )
+    if given and isinstance(error, typer.BadParameter) and given[-1] not in str(error):
+        return f", got {given[-1]!r}"
+    return ""
 
 
 def how_to_continue(arguments: Sequence[str]) -> str:

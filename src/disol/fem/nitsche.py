@@ -79,6 +79,10 @@ class Robin(Condition):
     coefficient: BoundaryValue
     outside: BoundaryValue = 0.0
 
+    def call(self, symbol: str) -> str:
+        """Name one of its values in messages."""
+        return f"{symbol} of {self.name}" if self.name else symbol
+
 
 def takes_normal(function: Callable[..., Any]) -> bool:
     """Tell whether a boundary value is a function of x, y, nx and ny, and not of x and y only.
@@ -226,8 +230,7 @@ class Boundary:
 
     def _exchange(self, condition: Robin, component: int, at: BoundaryPoints) -> Float[np.ndarray, "piece 3"]:
         """α at points."""
-        of = f" of {condition.name}" if condition.name else ""
-        coefficient = at.evaluate(f"h{of}", condition.coefficient, component, self.form.components)
+        coefficient = at.evaluate(condition.call("h"), condition.coefficient, component, self.form.components)
         if (coefficient < 0).any():
             raise DisolError("h of convection must not be negative on any piece of its part. Raise it there.")
         return coefficient
@@ -239,9 +242,8 @@ class Boundary:
         if isinstance(condition, Dirichlet):
             value = at.evaluate(condition.name or "value", condition.value, component, count)
             return Hold(value, penalty + self.inflow(at)[:, None], none + 1, none, np.ones_like(none, dtype=bool))
-        of = f" of {condition.name}" if condition.name else ""
         coefficient = self._exchange(condition, component, at)
-        value = at.evaluate(f"U_out{of}", condition.outside, component, count)
+        value = at.evaluate(condition.call("U_out"), condition.outside, component, count)
         is_stiff = (coefficient > penalty) & (penalty > 0)
         resistance = np.divide(1.0, coefficient, out=none, where=is_stiff)
         share = np.where(is_stiff, 1 - penalty * resistance, 0.0)
